@@ -16,22 +16,20 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from scipy import special
 
 from extrap.errors import DataError, argument
 from extrap.fitting.reference_curves import (
-    COSTLY,
-    Way,
-    along,
-    log_ratios,
-    ways_to_be_mistuned,
-    ways_to_be_off,
+    ALARM_OCTAVES,
+    Hypothesis,
+    curve_hypotheses,
+    interpolate,
+    log_likelihood_ratios,
 )
 from extrap.forecasting import Forecast
 from extrap.forecasting.documents import as_forecast
@@ -50,9 +48,9 @@ from extrap.records.numbers import (
 
 logger = logging.getLogger(__name__)
 
-FEW = 2
-"""Points after which evidence is looked at."""
-SIDE_ODDS = 20.0
+MIN_INTERVALS = 2
+"""Intervals compared before evidence counts."""
+DIRECTION_ODDS = 20.0
 """How many times as likely a value is too high as too low, or the reverse, to be called so.
 
 Chosen by `python -m benchmarks.watched --draws choose --sweeps 50`: at odds of 3, 20 and 50 of the
@@ -60,8 +58,17 @@ directions 2.6, .4 and .4 % are wrong, and 89, 83 and 79 % of those 4 times off 
 """
 NEAR_OCTAVES = 0.5
 """A value that is less than this off the recommended one is neither too high nor too low."""
-MANY_STEPS = 100
+MIN_UPDATES = 100
 """A run of so many steps or more counts updates."""
+UNLIKE = "unlike any mistuned run of the sweep"
+PATTERNS = {
+    "scattered": ("unknown", f", {UNLIKE}"),
+    "offset": ("unknown", f", by the same share from the start, {UNLIKE}"),
+    "jumping": ("instability", ", with jumps between points"),
+}
+"""Kind of hypothesis → cause of the alarm, and what the curve looks like."""
+NO_LOSS: dict[str, Any] = {"first_step": None, "loss": None, "expected": None, "band": Interval()}
+"""Fields of a reading at a step where no interval ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,13 +146,13 @@ class Monitor:
         tuned: Mapping[str, float] | None = None,
         level: float = 0.95,
     ) -> None:
-        made = as_forecast(forecast)
+        source = as_forecast(forecast)
         require_level(level)
-        size = dict(made.at(**at).size)
-        point = made.point(size)
-        if refused := point.refusals.get("loss"):
-            raise DataError(f"a monitor needs the forecast of a loss, refused here: {refused}.")
-        prediction, curves, values = made.predict_loss(size), made.curves, made.values_at(size)
+        size = dict(source.at(**at).size)
+        point, curves = source.point(size), source.curves
+        if reason := point.refusals.get("loss"):
+            raise DataError(f"a monitor needs the forecast of a loss, refused here: {reason}.")
+        prediction, values = source.predict_loss(size), source.values_at(size)
         if curves is None or prediction is None:
             raise DataError(
                 "a monitor needs a forecast with a law of the loss and the curves of its runs; "
@@ -160,22 +167,23 @@ class Monitor:
             )
         self._curves, self._total, self._level = curves, float(total), level
         self._size, self._recommended = size, point.recommended
-        self._tuned = _checked_tuned(tuned or {}, made.runs.tuned)
+        self._tuned = _checked_tuned(tuned or {}, source.runs.tuned)
         self._octaves = {
-            name: math.log2(own / best)
-            for name, own in self._tuned.items()
+            name: math.log2(value / best)
+            for name, value in self._tuned.items()
             if (best := point.recommended[name]) is not None
         }
         self._mean = curves.mean(prediction.log_loss)
-        self._covariance = curves.predictive_covariance(
+        self._log_fractions = np.log(np.asarray(curves.places))
+        covariance = curves.predictive_covariance(
             prediction.log_loss,
             law_variance=prediction.curve_log_sd**2,
             octave_sd={} if values is None else values.octave_sds,
         )
-        self._half_width = curves.half_width(self._covariance, level)
-        self._ways = ways_to_be_off(curves, self._covariance)
-        self._mistuned = ways_to_be_mistuned(curves, self._covariance)
-        self._places = np.log(np.asarray(curves.places))
+        self._half_width = curves.half_width(covariance, level)
+        self._hypotheses = curve_hypotheses(curves, covariance)
+        with np.errstate(divide="ignore"):
+            self._log_priors = np.log([hypothesis.prior for hypothesis in self._hypotheses])
         self._history: list[Reading] = []
         self._n_ignored = 0
         self.restart()
@@ -190,21 +198,18 @@ class Monitor:
         Each restart has its own false-alarm rate, `1 − level`.
         """
         n = len(self._curves.fractions)
-        self._sums, self._counts = np.zeros(n), np.zeros(n, dtype=int)
-        self._log_sums, self._firsts, self._ends = np.zeros(n), np.zeros(n), np.zeros(n)
-        self._open = 0
+        self._interval, self._counts, self._deviations = 0, np.zeros(n, dtype=int), np.zeros(n)
+        self._log_loss, self._first, self._latest = 0.0, 0.0, 0.0  # of the open interval
         self._last_step, self._gap, self._shortest_gap = -math.inf, 0.0, 0.0
         self._from_zero = False
         self._reading = Reading(
             step=0,
             fraction=0.0,
-            loss=None,
-            expected=None,
-            band=Interval(),
             e_value=1.0,
             alarm=False,
             cause=None,
             advice="No loss was compared yet.",
+            **NO_LOSS,
         )
 
     @property
@@ -229,9 +234,9 @@ class Monitor:
         A job need not log its last step, and may count from zero, so that the last of n is n − 1;
         few steps are perhaps epochs or billions of tokens, of which the last one matters.
         """
-        last = self._last_step + (self._total >= MANY_STEPS)
+        last = self._last_step + (self._total >= MIN_UPDATES)
         following = self._last_step + self._shortest_gap
-        is_compared = self._open >= len(self._curves.fractions)
+        is_compared = self._interval >= len(self._curves.fractions)
         return (
             is_compared
             or last * (1 + ROUNDING) >= self._total
@@ -266,7 +271,7 @@ class Monitor:
         """
         step, loss = _as_number(step), _as_number(loss)
         ends = self._curves.fractions
-        if not self._last_step < step < math.inf or step < 0 or self._open >= len(ends):
+        if not self._last_step < step < math.inf or step < 0 or self._interval >= len(ends):
             self._n_ignored += 1
             return self._reading
         if math.isfinite(self._last_step):
@@ -278,71 +283,61 @@ class Monitor:
         if not (math.isfinite(loss) and loss > 0):
             self._break(step, fraction)
             return self._reading
-        while self._open < len(ends) and fraction > ends[self._open] * (1 + ROUNDING):
+        while self._interval < len(ends) and fraction > ends[self._interval] * (1 + ROUNDING):
             self._close()
-        if self._open < len(ends) and fraction > self._curves.starts[self._open]:
-            reference = along(math.log(fraction), self._places, self._mean)
-            self._sums[self._open] += math.log(loss) - float(reference)
-            self._log_sums[self._open] += math.log(loss)
-            if not self._counts[self._open]:
-                self._firsts[self._open] = step
-            self._ends[self._open] = step
-            self._counts[self._open] += 1
-            if fraction >= ends[self._open] * (1 - ROUNDING) or self._is_last():
+        if self._interval < len(ends) and fraction > self._curves.starts[self._interval]:
+            log_loss = math.log(loss)
+            reference = interpolate(math.log(fraction), self._log_fractions, self._mean)
+            if not self._counts[self._interval]:
+                self._log_loss, self._first = 0.0, step
+            self._log_loss += log_loss
+            self._latest = step
+            self._deviations[self._interval] += log_loss - reference
+            self._counts[self._interval] += 1
+            if fraction >= ends[self._interval] * (1 - ROUNDING) or self._is_last():
                 self._close()
         if step != self._reading.step and not self._reading.alarm:
-            here = replace(self._reading, step=step, fraction=fraction, first_step=None)
-            self._reading = replace(here, loss=None, expected=None, band=Interval())
+            self._reading = replace(self._reading, step=step, fraction=fraction, **NO_LOSS)
         return self._reading
 
     def _close(self) -> None:
         """Compare the interval that is complete, if a loss fell into it, and go on to the next."""
-        k = self._open
-        self._open += 1
+        k = self._interval
+        self._interval += 1
         if not self._counts[k]:
             return
-        seen = np.flatnonzero(self._counts[: k + 1])
-        off = self._sums[seen] / self._counts[seen]
-        evidence = partial(
-            log_ratios,
-            off=off,
-            seen=seen,
-            covariance=self._covariance,
-            rougher=self._sparser()[seen],
+        compared = np.flatnonzero(self._counts)
+        deviations = self._deviations[compared] / self._counts[compared]
+        log_ratios = log_likelihood_ratios(
+            self._hypotheses,
+            deviations,
+            intervals=compared,
+            extra_variance=self._extra_variance()[compared],
             dof=self._curves.dof,
         )
-        logs = evidence(self._ways)
-        e_value = _exp(special.logsumexp(logs)) if len(seen) >= FEW else 1.0
-        alarm = self._reading.alarm or e_value >= 1 / (1 - self._level)
-        log_loss = float(self._log_sums[k] / self._counts[k])
+        log_evidence = np.logaddexp.reduce(self._log_priors + log_ratios)
+        e_value = _exp(log_evidence) if len(compared) >= MIN_INTERVALS else 1.0
+        log_loss, deviation = self._log_loss / int(self._counts[k]), float(deviations[-1])
         reading = replace(
             self._reading,
-            step=float(self._ends[k]),
-            first_step=float(self._firsts[k]),
-            fraction=float(self._ends[k]) / self._total,
+            step=self._latest,
+            first_step=self._first,
+            fraction=self._latest / self._total,
             loss=_exp(log_loss),
-            expected=_exp(log_loss - off[-1]),
-            band=Interval.around_log(log_loss - float(off[-1]), float(self._half_width[k])),
+            expected=_exp(log_loss - deviation),
+            band=Interval.around_log(log_loss - deviation, float(self._half_width[k])),
             e_value=e_value,
         )
-        if alarm and not self._reading.alarm:
-            way = self._ways[int(np.argmax(logs))]
-            if way.tuned and not self._is_sided(way, evidence):
-                words = f"{way.tuned} was mistuned; the curve does not tell in which direction"
-                way = replace(way, octaves=0.0, words=words)
-            agrees = self._agrees(way)
-            reading = replace(
-                reading,
-                alarm=True,
-                cause=way.cause if agrees else "unknown",
-                advice=self._alarm_advice(way, off, k, agrees=agrees),
-            )
-        elif not alarm:
-            reading = replace(reading, advice=self._calm_advice(e_value))
+        if not self._reading.alarm:
+            if e_value >= 1 / (1 - self._level):
+                cause, advice = self._diagnosis(log_ratios, deviation)
+                reading = replace(reading, alarm=True, cause=cause, advice=advice)
+            else:
+                reading = replace(reading, advice=self._calm_advice(e_value))
         self._reading = reading
         self._history.append(reading)
 
-    def _sparser(self) -> Array:
+    def _extra_variance(self) -> Array:
         """Variance that an interval's mean has more than the sweep's, for its fewer points."""
         fewer = 1 / np.maximum(self._counts, 1) - 1 / np.asarray(self._curves.n_points)
         return np.asarray(self._curves.point_variance) * np.maximum(fewer, 0.0)
@@ -352,52 +347,64 @@ class Monitor:
         self._reading = replace(
             self._reading,
             step=step,
-            first_step=None,
             fraction=fraction,
-            loss=None,
-            expected=None,
-            band=Interval(),
             e_value=math.inf,
             alarm=True,
             cause="instability",
             advice=f"The loss at step {step:g} is not a positive number. Stop, go back to the "
-            f"last good checkpoint, and lower the learning rate.{self._own_values()}",
+            f"last good checkpoint, and lower the learning rate.{self._tuned_values()}",
+            **NO_LOSS,
         )
         if not (self._history and self._history[-1].cause == "instability"):
             self._history.append(self._reading)
 
-    def _is_sided(self, way: Way, evidence: Callable[[Sequence[Way]], Array]) -> bool:
+    def _diagnosis(self, log_ratios: Array, deviation: float) -> tuple[str, str]:
+        """Cause of an alarm, by the likeliest hypothesis, and advice."""
+        likeliest = self._hypotheses[int(np.argmax(self._log_priors + log_ratios))]
+        if likeliest.kind == "mistuned":
+            cause, pattern = self._mistuning(likeliest, log_ratios)
+        else:
+            cause, pattern = PATTERNS[likeliest.kind]
+        side = "above" if deviation > 0 else "below"
+        text = (
+            f"At {100 * self._latest / self._total:.0f} % of training the loss is "
+            f"{100 * abs(math.expm1(deviation)):.1f} % {side} the curve of tuned runs{pattern}."
+            f"{self._tuned_values()}"
+        )
+        if cause == "mistuned":
+            return cause, f"{text} {self._better_values()}"
+        checks = "schedule and gradient norm"
+        if deviation <= 0:
+            checks = "schedule, gradient norm and steps"
+        return cause, f"{text} Check data, {checks} before you continue."
+
+    def _mistuning(self, likeliest: Hypothesis, log_ratios: Array) -> tuple[str, str]:
+        """Mistuned, and how; of unknown cause if the run's value, where given, says otherwise."""
+        octaves, octaves_of_run = likeliest.octaves, self._octaves.get(likeliest.tuned)
+        how = f"too {'high' if octaves > 0 else 'low'} by about a factor of {2 ** abs(octaves):g}"
+        if not self._has_direction(likeliest, log_ratios):
+            octaves, how = 0.0, "mistuned; the curve does not tell in which direction"
+        if octaves_of_run is not None and (
+            abs(octaves_of_run) < NEAR_OCTAVES or octaves_of_run * octaves < 0
+        ):
+            return "unknown", ""
+        return "mistuned", f", as in runs whose {likeliest.tuned} was {how}"
+
+    def _has_direction(self, likeliest: Hypothesis, log_ratios: Array) -> bool:
         """Whether the curve tells on which side of the optimum a tuned value is.
 
-        The sweep's runs on its side must be `SIDE_ODDS` times as likely as those on the other, of
-        which some must be as far off as those that raise alarms.
+        The sweep's runs on its side must be `DIRECTION_ODDS` times as likely as those on the
+        other, of which some must be as far off as those that raise alarms.
         """
-        ways = [mistuned for mistuned in self._mistuned if mistuned.tuned == way.tuned]
-        octaves = np.array([mistuned.octaves for mistuned in ways]) * np.sign(way.octaves)
-        logs = evidence(ways)
-        own, other = (np.logaddexp.reduce(logs[octaves * sign > 0]) for sign in (1, -1))
-        return bool(octaves.min() <= -COSTLY and own - other >= math.log(SIDE_ODDS))
+        is_of_column = [other.tuned == likeliest.tuned for other in self._hypotheses]
+        octaves = np.array([other.octaves for other in self._hypotheses])[is_of_column]
+        octaves, logs = octaves * np.sign(likeliest.octaves), log_ratios[is_of_column]
+        same, opposite = (np.logaddexp.reduce(logs[octaves * sign > 0]) for sign in (1, -1))
+        is_likelier = same - opposite >= math.log(DIRECTION_ODDS)
+        return bool(is_likelier and octaves.min() <= -ALARM_OCTAVES)
 
-    def _alarm_advice(self, way: Way, off: Array, k: int, *, agrees: bool) -> str:
-        side = "above" if off[-1] > 0 else "below"
-        words = f", as in runs whose {way.words}" if way.tuned else f", {way.words}"
-        where = (
-            f"At {100 * self._ends[k] / self._total:.0f} % of training the loss is "
-            f"{100 * abs(math.expm1(off[-1])):.1f} % {side} the curve of tuned runs"
-            f"{words if agrees else ''}.{self._own_values()}"
-        )
-        if way.tuned and agrees:
-            return f"{where} {self._better_values()}"
-        what = "schedule and gradient norm" if off[-1] > 0 else "schedule, gradient norm and steps"
-        return f"{where} Check data, {what} before you continue."
-
-    def _agrees(self, way: Way) -> bool:
-        """Whether the run's own value, if known, is off, and not on the other side."""
-        own = self._octaves.get(way.tuned)
-        return own is None or (abs(own) >= NEAR_OCTAVES and own * way.octaves >= 0)
-
-    def _own_values(self) -> str:
-        """How the run's own values, if known, compare with the recommended ones."""
+    def _tuned_values(self) -> str:
+        """How the run's tuned values, if given, compare with the recommended ones."""
         text = ""
         for name, octaves in self._octaves.items():
             side = "high" if octaves > 0 else "low"
@@ -414,7 +421,7 @@ class Monitor:
 
     def _calm_advice(self, e_value: float) -> str:
         far = any(abs(octaves) >= NEAR_OCTAVES for octaves in self._octaves.values())
-        values = self._own_values() if far else ""
+        values = self._tuned_values() if far else ""
         if e_value <= 1:
             return f"On course.{values}" if far else "On course: nothing to do."
         needed = f"{1 / (1 - self._level):.3g}"

@@ -10,8 +10,7 @@ What to use when:
   values and the loss of each size, draws of all of it.
 * `surface.tuned_values.TunedValues` — what the draws say at one size: values to use, what others
   cost, chances of divergence.
-* `reference_curves.ways_to_be_off`, `log_ratios` — evidence that a curve is not that of a tuned
-  run.
+* `reference_curves.log_likelihood_ratios` — evidence that a curve is not that of a tuned run.
 * `refusals.doubt_loss`, `doubt_tuned` — where a forecast says nothing, and why.
 * `means.holm` — p-values of several tests, adjusted for their number.
 * `transfer_rules.compare_rules` — what known rules would cost instead.

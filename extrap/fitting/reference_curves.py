@@ -17,46 +17,47 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import linalg
 
 from extrap.fitting.distributions import t_quantile
+from extrap.fitting.projection import Index, Mask
 from extrap.laws.base import Array
+from extrap.records.numbers import rounded
 
-GRID = (
+INTERVAL_ENDS = (
     *(0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.125, 0.15, 0.175, 0.2, 0.25, 0.3),
     *(0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0),
 )
 """Fractions of a training that end an interval of comparison, where the curves resolve them."""
-NEAR = 1.2
-"""Octaves within which a run tells what tuned ones look like."""
+TUNED_OCTAVES = 1.2
+"""Octaves off the optimum up to which a run counts as tuned."""
 MIN_CURVES, MIN_SIZES = 8, 3
-CUT_SHORT = 0.98
-"""A curve that ends before this part of the usual length was not logged to its end."""
-SHAPES = (-4, -3, -2, -1, 1, 2, 3, 4)
-"""Octaves off the optimum at which the curves of mistuned runs are remembered."""
-COSTLY = 2.0
-"""Octaves off the optimum from which on a run raises an alarm."""
-DIGITS = 8
-"""Significant digits that are kept; what differs beyond them is rounding."""
-SHAPED, WIDER, APART, JUMPS = 0.7, 0.1, 0.1, 0.1
-"""Prior shares of the ways to be off: like mistuned runs, scattered, offset, jumping."""
-SCATTER = (4.0, 25.0)
-"""Multiples of the covariance."""
-OFFSETS = (0.01, 0.03, 0.1)
+"""Tuned runs, and sizes of them, below which there is no reference."""
+MIN_LENGTH_SHARE = 0.98
+"""A curve that ends before this share of the usual length was not logged to its end."""
+SHAPE_OCTAVES = (-4, -3, -2, -1, 1, 2, 3, 4)
+"""Octaves off the optimum at which the mean curve of mistuned runs is computed."""
+MIN_SHAPE_RUNS = 3
+"""Runs within half an octave that such a mean needs."""
+ALARM_OCTAVES = 2.0
+"""Octaves off the optimum from which on a mistuned run is off course."""
+SIGNIFICANT_DIGITS = 8
+"""Digits of the numbers of a reference; what differs beyond them is rounding."""
+PRIOR = {"tuned": 0.0, "mistuned": 0.7, "scattered": 0.1, "offset": 0.1, "jumping": 0.1}
+"""Probability that a run off course is of a kind; hypotheses of one kind share it equally."""
+SCATTER_FACTORS = (4.0, 25.0)
+"""Multiples of the covariance of tuned runs that scattered ones have."""
+OFFSET_SDS = (0.01, 0.03, 0.1)
 """Standard deviations of an offset of the whole curve, in log loss."""
-JUMP = 0.1
-"""Standard deviation of each point's own jump, in log loss."""
-FUZZ = 0.3
-"""Standard deviation of how far a run follows a mistuned shape, as a share of it."""
-LOOSER = 1.3
+JUMP_SD = 0.1
+"""Standard deviation of each interval's own jump, in log loss."""
+MISTUNED_FACTOR = 1.3
 """Multiple of the covariance of tuned runs that mistuned ones have."""
-
-IntArray = np.ndarray[tuple[int, ...], np.dtype[np.integer[Any]]]
+SHAPE_SD = 0.3
+"""Standard deviation of how far a run follows the mean of mistuned ones, as a share of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,7 @@ class ReferenceCurves:
             last at 1; there may be gaps between them.
         n_points: Mean number of points a curve has in each.
         point_variance: Variance of a point about the others of its interval, each.
-        places: Mean fraction of the points in each, where the averages belong.
+        places: Geometric mean fraction of the points in each, where the averages belong.
         intercept: a, shape (K,).
         slope: b, shape (K,): change with the law's log loss.
         centre: Mean log loss of the law over the fitted runs.
@@ -77,7 +78,7 @@ class ReferenceCurves:
         leverage: (of the intercept, of the slope): the predictive covariance at a size is
             `covariance (1 + l₀ + l₁ (ℓ − centre)²)`.
         sensitivity: Tuned column → change with its octaves off the optimum, shape (K,).
-        shapes: `(tuned column, octaves off, deviations (K,))` of mistuned runs.
+        shapes: `(tuned column, octaves off, mean deviations (K,))` of mistuned runs.
         dof: Degrees of freedom behind the covariance.
         total_steps: Last step, where all curves agree on it; else None.
         n_curves: Curves fitted.
@@ -106,7 +107,7 @@ class ReferenceCurves:
 
     def mean_at(self, fraction: float, log_loss: float) -> float:
         """Log loss of a tuned run at one fraction of its training."""
-        return float(along(math.log(fraction), np.log(self.places), self.mean(log_loss)))
+        return interpolate(math.log(fraction), np.log(self.places), self.mean(log_loss))
 
     def predictive_covariance(
         self, log_loss: float, *, law_variance: float, octave_sd: Mapping[str, float]
@@ -120,12 +121,12 @@ class ReferenceCurves:
         """
         constant, linear = self.leverage
         share = 1 + constant + linear * (log_loss - self.centre) ** 2
-        slope = np.asarray(self.slope)
-        found = share * np.asarray(self.covariance) + law_variance * np.outer(slope, slope)
+        covariance = share * np.asarray(self.covariance)
+        covariance += law_variance * np.outer(self.slope, self.slope)
         for name, sd in octave_sd.items():
             change = sd * np.asarray(self.sensitivity[name])
-            found = found + np.outer(change, change)
-        return found
+            covariance += np.outer(change, change)
+        return covariance
 
     def half_width(self, covariance: Array, level: float) -> Array:
         """Half the width of the band in which a tuned run's log losses lie, shape (K,)."""
@@ -164,55 +165,55 @@ def fit_reference_curves(
         Qiu et al. (2025), Scaling collapse reveals universal dynamics in compute-optimally trained
         neural networks, arXiv 2507.02119, for normalised curves; the affine collapse is ours.
     """
-    curves, total = _whole_curves(curves, lengths)
-    found = at_fractions(curves, len(log_loss))
-    if found is None:
+    whole_curves, total_steps = _whole_curves(curves, lengths)
+    means = interval_means(whole_curves, len(log_loss))
+    if means is None:
         return None
-    whole = np.isfinite(found.table).all(axis=1) & np.isfinite(log_loss)
-    off = np.abs(octaves).max(axis=1) if octaves.shape[1] else np.zeros(len(log_loss))
-    near = whole & (off <= NEAR)
-    groups = len({(size, seed) for size, seed in zip(sizes[near], seeds[near], strict=True)})
-    n_terms = 2 + 2 * octaves.shape[1]
-    enough = near.sum() >= max(MIN_CURVES, n_terms + 4) and groups >= n_terms
-    if not enough or len(np.unique(sizes[near])) < MIN_SIZES:
+    is_whole = np.isfinite(means.log_loss).all(axis=1) & np.isfinite(log_loss)
+    is_tuned = is_whole & (np.abs(octaves) <= TUNED_OCTAVES).all(axis=1)
+    n_tuned, n_terms = int(is_tuned.sum()), 2 + 2 * octaves.shape[1]
+    n_groups = len(np.unique(np.column_stack([sizes, seeds])[is_tuned], axis=0))
+    is_enough = n_tuned >= max(MIN_CURVES, n_terms + 4) and n_groups >= n_terms
+    if not is_enough or len(np.unique(sizes[is_tuned])) < MIN_SIZES:
         return None
-    centre = float(log_loss[near].mean())
-    u = octaves[near]
-    design = np.column_stack([np.ones(len(u)), log_loss[near] - centre, u, u**2])
-    theta, *_ = np.linalg.lstsq(design, found.table[near], rcond=None)
-    residual = found.table[near] - design @ theta
-    inflation, dof = _new_seed(residual, sizes[near], seeds[near], groups - 2)
-    covariance = residual.T @ residual / (near.sum() - design.shape[1])
-    x = log_loss[near] - centre
-    plain = theta[0] + np.outer(log_loss - centre, theta[1])
+    centre = float(log_loss[is_tuned].mean())
+    x, u = log_loss[is_tuned] - centre, octaves[is_tuned]
+    design = np.column_stack([np.ones(n_tuned), x, u, u**2])
+    coefficients, *_ = np.linalg.lstsq(design, means.log_loss[is_tuned], rcond=None)
+    residual = means.log_loss[is_tuned] - design @ coefficients
+    inflation, dof = _new_seed(residual, sizes[is_tuned], seeds[is_tuned], n_groups - 2)
+    covariance = inflation * (residual.T @ residual) / (n_tuned - design.shape[1])
+    tuned_curve = coefficients[0] + np.outer(log_loss - centre, coefficients[1])
     return ReferenceCurves(
-        starts=found.starts,
-        fractions=found.ends,
-        n_points=_kept(found.n_points),
-        point_variance=_kept(found.point_variance),
-        places=_kept(found.places),
-        intercept=_kept(theta[0]),
-        slope=_kept(theta[1]),
+        starts=means.starts,
+        fractions=means.ends,
+        n_points=_rounded(means.n_points),
+        point_variance=_rounded(means.point_variance),
+        places=_rounded(means.fractions),
+        intercept=_rounded(coefficients[0]),
+        slope=_rounded(coefficients[1]),
         centre=centre,
-        covariance=tuple(_kept(row) for row in _shrunk(inflation * covariance, groups - 2)),
-        inflation=float(f"{inflation:.{DIGITS}g}"),
-        leverage=(1.0 / groups, float(near.sum() / groups / (x @ x))),
-        sensitivity={name: _kept(theta[2 + j]) for j, name in enumerate(tuned)},
-        shapes=_shapes(found.table - plain, octaves, whole, tuned),
+        covariance=tuple(map(_rounded, _shrunk(covariance, n_groups - 2))),
+        inflation=rounded(inflation, SIGNIFICANT_DIGITS),
+        leverage=(1.0 / n_groups, float(n_tuned / n_groups / (x @ x))),
+        sensitivity={name: _rounded(coefficients[2 + j]) for j, name in enumerate(tuned)},
+        shapes=_shapes(means.log_loss - tuned_curve, octaves, is_whole, tuned),
         dof=dof,
-        total_steps=total,
-        n_curves=int(near.sum()),
+        total_steps=total_steps,
+        n_curves=n_tuned,
     )
 
 
 def _whole_curves(curves: pd.DataFrame, lengths: Array) -> tuple[pd.DataFrame, float | None]:
-    """Curves that reach the end that is commonest among their like, and that end if it is one."""
+    """Curves that reach the usual end of runs alike, and that end if it is the same for all."""
     last = curves.groupby("run")["step"].max().astype(float)
-    kind = pd.Series(lengths[last.index.to_numpy(int)], index=last.index)
-    usual = last.groupby(kind).transform(lambda steps: steps.mode().max())
-    kept = last[last >= CUT_SHORT * usual]
-    ends = usual[kept.index].unique()
-    return curves[curves["run"].isin(kept.index)], float(ends[0]) if len(ends) == 1 else None
+    alike = lengths[last.index.to_numpy(int)]
+    usual = last.groupby(alike).transform(lambda steps: steps.mode().max())
+    is_whole = last >= MIN_LENGTH_SHARE * usual
+    ends = usual[is_whole].unique()
+    return curves[curves["run"].isin(last.index[is_whole])], float(ends[0]) if len(
+        ends
+    ) == 1 else None
 
 
 def _new_seed(residual: Array, sizes: Array, seeds: Array, dof: int) -> tuple[float, int]:
@@ -222,48 +223,52 @@ def _new_seed(residual: Array, sizes: Array, seeds: Array, dof: int) -> tuple[fl
     variance of the means over each size and seed: the residuals hold 1 − ψ/n of it, and the mean
     curve errs by another ψ/n. One seed alone tells nothing of it; ψ = ½ is assumed.
     """
-    frame = pd.DataFrame(residual).groupby([sizes, seeds]).mean()
-    n_sizes = frame.groupby(level=1).size()
-    common = n_sizes.index[n_sizes == n_sizes.max()]
-    rows, n = int(n_sizes.max()), len(common)
-    own_rows = frame[frame.index.get_level_values(1).isin(common)]
-    if rows < 2 or own_rows.index.get_level_values(0).nunique() > rows:
+    row, column = (np.unique(labels, return_inverse=True)[1] for labels in (sizes, seeds))
+    table = np.full((row.max() + 1, column.max() + 1, residual.shape[1]), np.nan)
+    for i, j in {*zip(row, column, strict=True)}:
+        table[i, j] = residual[(row == i) & (column == j)].mean(axis=0)
+    has_runs = np.isfinite(table[..., 0])
+    n_sizes = int(has_runs.sum(axis=0).max())
+    is_recurring = has_runs.sum(axis=0) == n_sizes
+    table = table[has_runs[:, is_recurring].any(axis=1)][:, is_recurring]
+    n_seeds, share = table.shape[1], 0.5
+    if n_sizes < 2 or len(table) > n_sizes:
         return 1.0, max(dof, 1)  # seeds that occur once, or at different sizes, tell nothing
-    share = 0.5
-    if n > 1:
-        table = own_rows.to_numpy().reshape(rows, n, -1)
-        of_seeds = table.mean(axis=0)
-        rest = table - table.mean(axis=1, keepdims=True) - (of_seeds - of_seeds.mean(axis=0))
-        own = float((rest**2).sum()) / ((rows - 1) * (n - 1))
-        between = rows * float(of_seeds.var(axis=0, ddof=1).sum())
+    if n_seeds > 1:
+        of_seed = table.mean(axis=0)
+        error = table - table.mean(axis=1, keepdims=True) - (of_seed - of_seed.mean(axis=0))
+        within = float((error**2).sum()) / ((n_sizes - 1) * (n_seeds - 1))
+        between = n_sizes * float(of_seed.var(axis=0, ddof=1).sum())
         total = float(residual.var(axis=0).sum())
-        share = min(max((between - own) / rows, 0.0) / max(total, 1e-300), 0.95)
-    inflation = (1 + share / n) / (1 - share / n)
-    known = 1 / (share**2 / max(n - 1, 1) + (1 - share) ** 2 / max(dof, 1))
-    return inflation, max(int(known), 1)
+        share = min(max((between - within) / n_sizes, 0.0) / max(total, 1e-300), 0.95)
+    inflation = (1 + share / n_seeds) / (1 - share / n_seeds)
+    combined = 1 / (share**2 / max(n_seeds - 1, 1) + (1 - share) ** 2 / max(dof, 1))
+    return inflation, max(int(combined), 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class AtFractions:
+class IntervalMeans:
     """Curves averaged over intervals of their training.
 
     Attributes:
-        table: Mean log losses, shape (n_runs, K); NaN for runs without a point in an interval.
+        log_loss: Mean log losses, shape (n_runs, K); NaN for runs without a point in an interval.
         starts, ends: Of the intervals, as fractions.
-        places: Where the averages lie.
+        fractions: Geometric mean fraction of the points in each, where the averages belong.
         n_points: Points of a curve in each interval.
         point_variance: Of a point about a line through those of its curve in the interval.
     """
 
-    table: Array
+    log_loss: Array
     starts: tuple[float, ...]
     ends: tuple[float, ...]
-    places: Array
+    fractions: Array
     n_points: Array
     point_variance: Array
 
 
-def at_fractions(curves: pd.DataFrame, n_runs: int, *, length: float = 0.0) -> AtFractions | None:
+def interval_means(
+    curves: pd.DataFrame, n_runs: int, *, length: float = 0.0
+) -> IntervalMeans | None:
     """Average curves over intervals of their training; None if there is no point.
 
     Args:
@@ -272,63 +277,59 @@ def at_fractions(curves: pd.DataFrame, n_runs: int, *, length: float = 0.0) -> A
         length: Steps the runs were to take, if some may have ended before.
     """
     curves = curves.astype({"step": float, "loss": float})
-    good = curves[np.isfinite(curves["loss"]) & (curves["loss"] > 0) & (curves["step"] > 0)]
-    if good.empty:
+    last = curves.groupby("run")["step"].transform("max").clip(lower=length)
+    points = curves.assign(fraction=curves["step"] / last)
+    points = points[np.isfinite(points["loss"]) & (points["loss"] > 0) & (points["step"] > 0)]
+    if points.empty:
         return None
-    last = curves.groupby("run")["step"].max().clip(lower=length)
-    fraction = good["step"].to_numpy(float) / last.reindex(good["run"]).to_numpy(float)
-    cells = pd.DataFrame(
-        {
-            "run": good["run"].to_numpy(int),
-            "interval": np.searchsorted(np.asarray(GRID) + 1e-9, fraction),
-            "y": np.log(good["loss"].to_numpy(float)),
-            "x": np.log(fraction),
-        }
-    )
-    filled = cells.groupby("interval")["run"].nunique()
-    kept = [k for k in range(len(GRID)) if filled.get(k, 0) >= filled.max() / 2]
-    table = np.full((n_runs, len(GRID)), np.nan)
-    by_cell = cells.groupby(["run", "interval"])
-    means = by_cell["y"].mean()
-    rows, columns = (means.index.get_level_values(i).to_numpy(int) for i in (0, 1))
-    table[rows, columns] = means.to_numpy(float)
-    by_interval = cells.groupby("interval")
-    n_points = by_cell.size().groupby(level="interval").mean().reindex(kept).to_numpy(float)
-    return AtFractions(
-        table=table[:, kept],
-        starts=tuple(GRID[k - 1] if k else 0.0 for k in kept),
-        ends=tuple(GRID[k] for k in kept),
-        places=np.exp(by_interval["x"].mean().reindex(kept).to_numpy(float)),
-        n_points=n_points,
-        point_variance=_point_variance(cells, kept),
+    run, fraction = points["run"].to_numpy(int), points["fraction"].to_numpy(float)
+    log_loss = np.log(points["loss"].to_numpy(float))
+    k = len(INTERVAL_ENDS)
+    interval = np.searchsorted(np.asarray(INTERVAL_ENDS) + 1e-9, fraction)
+    table = _group_means(run * k + interval, log_loss, n_runs * k).reshape(n_runs, k)
+    n_curves = np.isfinite(table).sum(axis=0)
+    used = np.flatnonzero(n_curves >= n_curves.max() / 2)
+    order = np.lexsort((fraction, interval, run))
+    return IntervalMeans(
+        log_loss=table[:, used],
+        starts=tuple(INTERVAL_ENDS[i - 1] if i else 0.0 for i in used),
+        ends=tuple(INTERVAL_ENDS[i] for i in used),
+        fractions=np.exp(_group_means(interval, np.log(fraction), k)[used]),
+        n_points=np.bincount(interval, minlength=k)[used] / n_curves[used],
+        point_variance=_point_variance(log_loss[order], run[order], interval[order], used),
     )
 
 
-def _point_variance(cells: pd.DataFrame, kept: Sequence[int]) -> Array:
-    """Variance of a point about the line through its curve's points in the interval.
+def _group_means(group: Index, values: Array, n_groups: int) -> Array:
+    """Mean of the values of each group, NaN where it has none."""
+    counts = np.bincount(group, minlength=n_groups)
+    sums = np.bincount(group, values, minlength=n_groups)
+    return np.divide(sums, counts, out=np.full(n_groups, np.nan), where=counts > 0)
+
+
+def _point_variance(log_loss: Array, run: Index, interval: Index, used: Index) -> Array:
+    """Variance, in each used interval, of a point about the line through its curve's points there.
 
     Half the mean square of second differences over three: a line drops out. Intervals with too few
-    points have the mean of the others; none has any, and it is 0.
+    points have the mean of the others; if none has any, it is 0. Points are in the order of their
+    runs and fractions.
     """
-    ordered = cells.sort_values(["run", "interval", "x"], kind="stable")
-    y = ordered.groupby(["run", "interval"])["y"]
-    bend = (y.shift(1) - 2 * ordered["y"] + y.shift(-1)) ** 2 / 6
-    found = bend.groupby(ordered["interval"]).mean().reindex(kept).to_numpy(float)
-    known = np.isfinite(found)
-    return np.where(known, found, found[known].mean() if known.any() else 0.0)
+    is_inner = (run[2:] == run[:-2]) & (interval[2:] == interval[:-2])
+    bends = (log_loss[:-2] - 2 * log_loss[1:-1] + log_loss[2:])[is_inner]
+    variance = _group_means(interval[1:-1][is_inner], bends**2 / 6, len(INTERVAL_ENDS))[used]
+    is_measured = np.isfinite(variance)
+    if not is_measured.any():
+        return np.zeros(len(used))
+    return np.where(is_measured, variance, variance[is_measured].mean())
 
 
-def along(log_fraction: Array | float, log_places: Array, mean: Array) -> Array:
-    """A curve between its places and beyond, straight in the logarithm of the fraction."""
-    inside = np.interp(log_fraction, log_places, mean)
-    if len(log_places) < 2:
-        return np.asarray(inside)
-    first, last = (
-        (mean[i + 1] - mean[i]) / (log_places[i + 1] - log_places[i]) for i in (0, len(mean) - 2)
-    )
-    below = np.minimum(np.asarray(log_fraction) - log_places[0], 0.0)
-    above = np.maximum(np.asarray(log_fraction) - log_places[-1], 0.0)
-    return np.asarray(inside + first * below + last * above)
+def interpolate(log_fraction: float, log_fractions: Array, curve: Array) -> float:
+    """A curve at a log fraction, piecewise linear and straight on beyond its ends."""
+    if len(curve) == 1:
+        return float(curve[0])
+    i = min(max(int(np.searchsorted(log_fractions, log_fraction)), 1), len(curve) - 1)
+    slope = (curve[i] - curve[i - 1]) / (log_fractions[i] - log_fractions[i - 1])
+    return float(curve[i - 1] + slope * (log_fraction - log_fractions[i - 1]))
 
 
 def _shrunk(covariance: Array, dof: int) -> Array:
@@ -344,123 +345,99 @@ def _shrunk(covariance: Array, dof: int) -> Array:
 
 
 def _shapes(
-    deviation: Array, octaves: Array, whole: Any, tuned: Sequence[str]
+    deviations: Array, octaves: Array, is_whole: Mask, tuned: Sequence[str]
 ) -> tuple[tuple[str, float, tuple[float, ...]], ...]:
     """Mean deviations of runs that are off in one tuned column only."""
-    found = []
+    is_near = np.abs(octaves) <= TUNED_OCTAVES
+    shapes = []
     for j, name in enumerate(tuned):
-        others = np.delete(octaves, j, axis=1)
-        alone = np.logical_and(whole, (np.abs(others) <= NEAR).all(axis=1))
-        for u in SHAPES:
-            rows = np.logical_and(alone, np.abs(octaves[:, j] - u) <= 0.5)
-            if rows.sum() >= 3:
-                found.append((name, float(u), _kept(deviation[rows].mean(axis=0))))
-    return tuple(found)
+        is_alone = is_whole & np.delete(is_near, j, axis=1).all(axis=1)
+        for u in SHAPE_OCTAVES:
+            rows = is_alone & (np.abs(octaves[:, j] - u) <= 0.5)
+            if rows.sum() >= MIN_SHAPE_RUNS:
+                shapes.append((name, float(u), _rounded(deviations[rows].mean(axis=0))))
+    return tuple(shapes)
 
 
-def _kept(values: Array) -> tuple[float, ...]:
-    return tuple(float(f"{value:.{DIGITS}g}") if math.isfinite(value) else 0.0 for value in values)
+def _rounded(values: Array) -> tuple[float, ...]:
+    return tuple(rounded(value, SIGNIFICANT_DIGITS) for value in values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Way:
-    """A way to be off the reference: mean (K,), covariance (K, K), and what it is a sign of."""
+class Hypothesis:
+    """What the deviations of a run from the reference are like.
 
-    share: float
+    Attributes:
+        kind: A key of `PRIOR`.
+        prior: Its probability if the run is off course.
+        mean, covariance: Of the deviations, shapes (K,) and (K, K).
+        tuned, octaves: Which tuned column of a mistuned run is off, and how far.
+    """
+
+    kind: str
+    prior: float
     mean: Array
     covariance: Array
-    cause: str
-    words: str
     tuned: str = ""
     octaves: float = 0.0
 
 
-def ways_to_be_mistuned(curves: ReferenceCurves, covariance: Array) -> list[Way]:
-    """As the sweep's own runs were, with equal shares."""
-    ways = []
-    for name, octaves, shape in curves.shapes:
-        mean = np.asarray(shape)
-        side = "high" if octaves > 0 else "low"
-        ways.append(
-            Way(
-                share=1.0,
-                mean=mean,
-                covariance=LOOSER * covariance + FUZZ**2 * np.outer(mean, mean),
-                cause="mistuned",
-                tuned=name,
-                octaves=octaves,
-                words=f"{name} was too {side} by about a factor of {2 ** abs(octaves):g}",
-            )
-        )
-    return ways
-
-
-def ways_to_be_off(curves: ReferenceCurves, covariance: Array) -> list[Way]:
-    """Mistuned as the sweep's own runs were, so far that it costs, or off without a pattern."""
+def curve_hypotheses(curves: ReferenceCurves, covariance: Array) -> list[Hypothesis]:
+    """First the null hypothesis, a tuned run, whose deviations have this covariance, (K, K)."""
     k = len(covariance)
-    mistuned = ways_to_be_mistuned(curves, covariance)
-    far = [way for way in mistuned if abs(way.octaves) >= COSTLY]
-    shaped = [replace(way, share=SHAPED / len(far)) for way in far]
-    unlike, one = "unlike any mistuned run of the sweep", np.ones((k, k))
-    plain = [
-        *((WIDER / len(SCATTER), factor * covariance, "unknown", unlike) for factor in SCATTER),
-        *(
-            (
-                APART / len(OFFSETS),
-                covariance + sd**2 * one,
-                "unknown",
-                f"by the same share from the start, {unlike}",
-            )
-            for sd in OFFSETS
-        ),
-        (JUMPS, covariance + JUMP**2 * np.eye(k), "instability", "with jumps between points"),
+    patternless = {
+        "tuned": [covariance],
+        "scattered": [factor * covariance for factor in SCATTER_FACTORS],
+        "offset": [covariance + sd**2 for sd in OFFSET_SDS],
+        "jumping": [covariance + JUMP_SD**2 * np.eye(k)],
+    }
+    n_far = sum(abs(octaves) >= ALARM_OCTAVES for _, octaves, _ in curves.shapes)
+    return [
+        Hypothesis(kind=kind, prior=PRIOR[kind] / len(wider), mean=np.zeros(k), covariance=matrix)
+        for kind, wider in patternless.items()
+        for matrix in wider
+    ] + [
+        Hypothesis(
+            kind="mistuned",
+            prior=PRIOR["mistuned"] / n_far if abs(octaves) >= ALARM_OCTAVES else 0.0,
+            mean=np.asarray(shape),
+            covariance=MISTUNED_FACTOR * covariance + SHAPE_SD**2 * np.outer(shape, shape),
+            tuned=name,
+            octaves=octaves,
+        )
+        for name, octaves, shape in curves.shapes
     ]
-    zero = np.zeros(k)
-    return shaped + [
-        Way(share=share, mean=zero, covariance=wider, cause=cause, words=words)
-        for share, wider, cause, words in plain
-    ]
 
 
-def _log_density(off: Array, covariance: Array, dof: int) -> float:
-    """Log density of a multivariate t distribution about 0, up to a constant in its dimension."""
-    root = np.linalg.cholesky(covariance)
-    white = linalg.solve_triangular(root, off, lower=True, check_finite=False)
-    n = len(off)
-    square = float(white @ white)
-    return -float(np.log(np.diag(root)).sum()) - 0.5 * (dof + n) * math.log1p(square / dof)
-
-
-def log_ratios(
-    ways: Sequence[Way],
-    off: Array,
+def log_likelihood_ratios(
+    hypotheses: Sequence[Hypothesis],
+    deviations: Array,
     *,
-    seen: IntArray,
-    covariance: Array,
-    rougher: Array,
+    intervals: Index,
+    extra_variance: Array,
     dof: int,
 ) -> Array:
-    """Log of prior share times likelihood ratio, one per way to be off; their sum is an e-value.
+    """Log likelihood ratio of each hypothesis against the first, by multivariate t distributions.
+
+    The sum of the ratios times the prior probabilities is an e-value.
 
     Args:
-        ways: From `ways_to_be_off`.
-        off: Deviations from the reference in the intervals seen, shape (k,).
-        seen: Their numbers, shape (k,).
-        covariance: Of a tuned run's deviations in all intervals, shape (K, K).
-        rougher: Variance to add in those seen, shape (k,).
-        dof: Degrees of freedom of the multivariate t distributions.
+        hypotheses: From `curve_hypotheses`.
+        deviations: From the reference in the intervals compared so far, shape (k,).
+        intervals: Their numbers, shape (k,).
+        extra_variance: To add in them, shape (k,).
+        dof: Degrees of freedom.
 
     References:
         Ville (1939); Howard et al. (2021), Time-uniform, nonparametric, nonasymptotic confidence
         sequences, arXiv 1810.08240.
     """
-    square, added = np.ix_(seen, seen), np.diag(rougher)
-    null = _log_density(off, covariance[square] + added, dof)
-    return np.array(
-        [
-            math.log(way.share)
-            + _log_density(off - way.mean[seen], way.covariance[square] + added, dof)
-            - null
-            for way in ways
-        ]
-    )
+    square = np.ix_(intervals, intervals)
+    covariances = np.array([h.covariance[square] for h in hypotheses]) + np.diag(extra_variance)
+    residuals = deviations - np.array([h.mean[intervals] for h in hypotheses])
+    root = np.linalg.cholesky(covariances)
+    white = np.linalg.solve(root, residuals[..., None])[..., 0]
+    log_root = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+    scale = 0.5 * (dof + len(deviations))
+    log_density = -log_root - scale * np.log1p((white**2).sum(axis=1) / dof)
+    return np.asarray(log_density - log_density[0])

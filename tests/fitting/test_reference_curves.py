@@ -11,10 +11,10 @@ from statsmodels.stats.anova import anova_lm
 
 from extrap.fitting.reference_curves import (
     ReferenceCurves,
-    at_fractions,
+    curve_hypotheses,
     fit_reference_curves,
-    log_ratios,
-    ways_to_be_off,
+    interval_means,
+    log_likelihood_ratios,
 )
 
 COVARIANCE = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, 0.8], [0.5, 0.8, 2.0]]) * 1e-4
@@ -40,28 +40,33 @@ CURVES = ReferenceCurves(
 
 
 def test_evidence_is_the_ratio_of_multivariate_t_densities():
-    """Two mistuned shapes share .7; twice .05 more scatter, thrice .1 / 3 an offset, .1 jumps."""
-    ways, off, seen = ways_to_be_off(CURVES, COVARIANCE), np.array([0.03, -0.01]), np.array([0, 2])
-    rougher, square = np.array([1e-4, 2e-4]), np.ix_(seen, seen)
-    expected = [
-        (0.35, np.array(mean), 1.3 * COVARIANCE + 0.09 * np.outer(mean, mean))
-        for _, _, mean in SHAPES[:2]
-    ]
+    """Twice .05 more scatter, thrice .1 / 3 an offset, .1 jumps; two mistuned shapes share .7."""
+    hypotheses, seen = curve_hypotheses(CURVES, COVARIANCE), np.array([0, 2])
+    deviations, extra, square = np.array([0.03, -0.01]), np.array([1e-4, 2e-4]), np.ix_(seen, seen)
+    expected = [(0, np.zeros(3), COVARIANCE)]
     expected += [(0.05, np.zeros(3), factor * COVARIANCE) for factor in (4, 25)]
     expected += [(0.1 / 3, np.zeros(3), COVARIANCE + sd**2) for sd in (0.01, 0.03, 0.1)]
     expected += [(0.1, np.zeros(3), COVARIANCE + 0.01 * np.eye(3))]
+    expected += [
+        (prior, np.array(mean), 1.3 * COVARIANCE + 0.09 * np.outer(mean, mean))
+        for prior, (_, _, mean) in zip((0.35, 0.35, 0), SHAPES, strict=True)
+    ]
 
     def log_density(mean, covariance):
-        shape = covariance[square] + np.diag(rougher)
-        return float(stats.multivariate_t(mean[seen], shape, df=9).logpdf(off))
+        shape = covariance[square] + np.diag(extra)
+        return float(stats.multivariate_t(mean[seen], shape, df=9).logpdf(deviations))
 
-    null = log_density(np.zeros(3), COVARIANCE)
-    ratios = [math.log(share) + log_density(mean, c) - null for share, mean, c in expected]
-    found = log_ratios(ways, off, seen=seen, covariance=COVARIANCE, rougher=rougher, dof=9)
-    assert found == pytest.approx(ratios)
-    assert [way.cause for way in ways] == ["mistuned"] * 2 + ["unknown"] * 5 + ["instability"]
-    assert [(way.tuned, way.octaves) for way in ways[:2]] == [("lr", -3.0), ("lr", 2.0)]
-    assert sum(way.share for way in ways) == pytest.approx(1)
+    densities = np.array([log_density(mean, covariance) for _, mean, covariance in expected])
+    ratios = log_likelihood_ratios(
+        hypotheses, deviations, intervals=seen, extra_variance=extra, dof=9
+    )
+    assert ratios == pytest.approx(densities - densities[0])
+    assert [hypothesis.prior for hypothesis in hypotheses] == [prior for prior, *_ in expected]
+    kinds = ["tuned", *["scattered"] * 2, *["offset"] * 3, "jumping", *["mistuned"] * 3]
+    assert [hypothesis.kind for hypothesis in hypotheses] == kinds
+    mistuned = [(hypothesis.tuned, hypothesis.octaves) for hypothesis in hypotheses[-3:]]
+    assert mistuned == [("lr", -3.0), ("lr", 2.0), ("lr", 1.0)]
+    assert sum(hypothesis.prior for hypothesis in hypotheses) == pytest.approx(1)
 
 
 def test_band_of_a_new_run_adds_what_is_not_known():
@@ -235,18 +240,18 @@ def test_averages_over_an_interval_and_the_variance_of_its_points():
     logs = np.where((steps > 95) & (steps % 2 == 1), 0.01, 0.0) + 0.001 * steps
     logs = logs + 0.5
     table = pd.DataFrame({"run": 0, "step": steps, "loss": np.exp(logs)})
-    found = at_fractions(table, 2)
-    assert (found.starts[-1], found.ends[-1], found.n_points[-1]) == (0.95, 1.0, 5)
-    assert found.table[0, -1] == pytest.approx(logs[95:].mean())
-    assert np.isnan(found.table[1]).all()
-    assert found.places[-1] == pytest.approx(np.exp(np.log(steps[95:] / 100).mean()))
-    assert found.point_variance[-1] == pytest.approx(0.02**2 / 6, rel=1e-2)
+    means = interval_means(table, 2)
+    assert (means.starts[-1], means.ends[-1], means.n_points[-1]) == (0.95, 1.0, 5)
+    assert means.log_loss[0, -1] == pytest.approx(logs[95:].mean())
+    assert np.isnan(means.log_loss[1]).all()
+    assert means.fractions[-1] == pytest.approx(np.exp(np.log(steps[95:] / 100).mean()))
+    assert means.point_variance[-1] == pytest.approx(0.02**2 / 6, rel=1e-2)
     useless = pd.DataFrame({"run": 0, "step": [0.0, 99.5, 99.6, 99.7], "loss": [9, 0, -1, np.nan]})
-    again = at_fractions(pd.concat([table, useless]), 2)
-    assert np.array_equal(again.table, found.table, equal_nan=True)
-    half = at_fractions(table, 1, length=200.0)
+    again = interval_means(pd.concat([table, useless]), 2)
+    assert np.array_equal(again.log_loss, means.log_loss, equal_nan=True)
+    half = interval_means(table, 1, length=200.0)
     assert half.ends[-1] == 0.5
-    assert at_fractions(table.assign(loss=np.nan), 1) is None
+    assert interval_means(table.assign(loss=np.nan), 1) is None
     assert replace(CURVES, dof=3).half_width(COVARIANCE, 0.5)[0] == pytest.approx(
         0.02 * 0.76489, rel=1e-4
     )

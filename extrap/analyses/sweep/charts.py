@@ -15,7 +15,7 @@ from extrap.analyses.sweep.judged_groups import RunGroup, group_near, outcome_of
 from extrap.analyses.sweep.sizes import SizeAxis
 from extrap.errors import DataError, ExtrapError
 from extrap.fitting.loss_law import fit, predict_log, relative_sizes
-from extrap.fitting.reference_curves import at_fractions
+from extrap.fitting.reference_curves import interval_means
 from extrap.forecasting import Forecast
 from extrap.forecasting.backtesting import Backtest
 from extrap.records import Runs, Verdict
@@ -341,12 +341,12 @@ def _curves_at(
     shown = [points(_reference(forecast, size), label="tuned runs", **BAND)]
     named: set[Outcome] = set()
     for i in sorted(worst):
-        found = at_fractions(courses[courses["run"] == i].assign(run=0), 1, length=length)
-        if found is None:
+        means = interval_means(courses[courses["run"] == i].assign(run=0), 1, length=length)
+        if means is None:
             continue
         is_contrast = verdicts[i].configuration in contrasts
         outcome = outcome_of(verdicts[i], is_contrast=is_contrast)
-        curve = zip(found.places, np.exp(found.table[0]), strict=True)
+        curve = zip(means.fractions, np.exp(means.log_loss[0]), strict=True)
         label = "" if outcome in named else outcome.word
         style = {"ink": outcome.color, "marker": outcome.marker}
         shown.append(points(curve, line="-", label=label, **style))

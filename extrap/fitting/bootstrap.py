@@ -29,7 +29,8 @@ MIN_PAIRS = 8
 """Below this many sizes (or groups) a draw with repetition is often no design at all."""
 N_SCREENED = 3
 """Starts of a replicate besides the fit itself: the best points of the law's grid *for it*."""
-MAX_FAILED = 0.2
+MAX_FAILED_SHARE = 0.2
+"""Share of replicates without a solution above which the bootstrap fails."""
 
 
 class Bootstrap(NamedTuple):
@@ -95,7 +96,7 @@ def bootstrap(
     values, objective, converged = solutions.best()
     ok = converged & np.isfinite(objective) & _is_design(replicates, fitted)
     n_failed = int(n_replicates - ok.sum())
-    if n_failed > MAX_FAILED * n_replicates:
+    if n_failed > MAX_FAILED_SHARE * n_replicates:
         raise FitError(
             f"{n_failed} of {n_replicates} bootstrap replicates of the law {fitted.law} failed; "
             "pin a parameter, fit a smaller law, or add sizes."
@@ -126,8 +127,8 @@ def replicate_problem(
     shape = (n_replicates, len(y))
     weight, losses = np.ones(shape), np.broadcast_to(y, shape)
     curve = law.log_predict(np.array(fitted.values), z)
-    given = np.arange(len(y)) if groups is None else np.asarray(groups)
-    labels = np.unique(given, return_inverse=True)[1]
+    units = np.arange(len(y)) if groups is None else np.asarray(groups)
+    labels = np.unique(units, return_inverse=True)[1]
     n_units = int(labels.max()) + 1
     if kind == "pairs":
         least = min(n_units, len(np.unique(z, axis=0)))
@@ -136,8 +137,8 @@ def replicate_problem(
                 f"a pairs bootstrap needs at least {MIN_PAIRS} distinct sizes (or groups), got "
                 f"{least}; use the parametric or the residual one."
             )
-        units = np.full(n_units, 1 / n_units)
-        weight = rng.multinomial(n_units, units, size=n_replicates)[:, labels].astype(float)
+        share = np.full(n_units, 1 / n_units)
+        weight = rng.multinomial(n_units, share, size=n_replicates)[:, labels].astype(float)
     elif kind == "residual":  # scaled for the parameters they were fitted with
         residual = (np.log(y) - curve) * np.sqrt(len(y) / fitted.dof)
         if groups is None:
@@ -152,9 +153,10 @@ def replicate_problem(
 
 def replicate_starts(fitted: Fit, replicates: Problem) -> Array:
     """Where each replicate starts, (n_replicates, n_starts, n_parameters)."""
-    found = screen(replicates, distinct_starts(replicates), keep=N_SCREENED)
-    own = np.array(fitted.values)
-    return np.concatenate([np.broadcast_to(own, (len(found), 1, len(own))), found], axis=1)
+    screened = screen(replicates, distinct_starts(replicates), keep=N_SCREENED)
+    values = np.array(fitted.values)
+    at_fit = np.broadcast_to(values, (len(screened), 1, len(values)))
+    return np.concatenate([at_fit, screened], axis=1)
 
 
 def _is_design(problem: Problem, fitted: Fit) -> Mask:

@@ -7,7 +7,7 @@
 * `exponent-weakly-identified` — the standard error of an exponent's logarithm exceeds .5.
 * `ill-conditioned` — parameters trade against each other; the curve is known, they are not.
 * `starts-disagree` — another solution fits as well and extrapolates differently.
-* `lack-of-fit` — the residuals exceed the known noise; only told where noise is known.
+* `lack-of-fit` — the residuals exceed the known noise; only where that noise is given.
 * `loss-turns-negative` — the law falls below zero at some size.
 """
 
@@ -24,17 +24,19 @@ from extrap.records import Fit
 LACK_OF_FIT_P = 0.01
 """A law lacks fit when its residuals are rejected at this level; no law fits when each is."""
 WEAK_LOG_SE = 0.5
+"""Standard error of the logarithm of an exponent above which the exponent is weakly identified."""
 MAX_CONDITION = 1e5
-"""Of the derivative in the free parameters, each scaled to length 1."""
-ZERO = 1e-9
-"""Of the largest coefficient: what is left of one that does not matter is rounding."""
-AT_BOUND = 0.01
-"""Relative to a bound, or of the range where the scale is linear."""
-AS_GOOD = 1.05
+"""Condition number of the gradient, each parameter scaled to length 1, that is still good."""
+ZERO_SHARE = 1e-9
+"""Share of the largest coefficient up to which another one is zero but for rounding."""
+BOUND_MARGIN = 0.01
+"""Distance from a bound that counts as on it: relative, or of the range on a linear scale."""
+EQUAL_FIT_RATIO = 1.05
 """Ratio of objectives up to which another start fits as well."""
-FAR = 4.0
-DIFFERENT = 0.01
-"""In log loss at `FAR` times the largest sizes."""
+COMPARED_RATIO = 4.0
+"""Multiple of the largest sizes at which such solutions are compared."""
+MAX_LOG_DIFFERENCE = 0.01
+"""Range of their log losses there above which they disagree."""
 
 
 def lack_of_fit_p(chi2: float, dof: int, noise_dof: int | None) -> float:
@@ -49,7 +51,7 @@ def health_flags(
 ) -> tuple[str, ...]:
     """Flags that follow from the numbers of a fit; those of its noise are added by `fit`."""
     law = LOSS_LAWS[fitted.law]
-    found = {
+    flags = {
         "too-few-sizes": fitted.dof < 2,
         "columns-collinear": collinear,
         **_coefficients_at_zero(fitted),
@@ -59,12 +61,12 @@ def health_flags(
         "starts-disagree": _disagree(problem, solutions),
         "loss-turns-negative": law.may_turn_negative and fitted.parameters["b"] > 0,
     }
-    return tuple(name for name, is_so in found.items() if is_so)
+    return tuple(name for name, is_so in flags.items() if is_so)
 
 
 def _coefficients_at_zero(fitted: Fit) -> dict[str, bool]:
     names = LOSS_LAWS[fitted.law].coefficients(len(fitted.columns))
-    nothing = ZERO * max(fitted.parameters[name] for name in names)
+    nothing = ZERO_SHARE * max(fitted.parameters[name] for name in names)
     zero = {n for n in names if fitted.parameters[n] <= nothing and n not in fitted.fixed}
     return {"floor-at-zero": "E" in zero, "size-without-effect": bool(zero - {"E"})}
 
@@ -72,9 +74,9 @@ def _coefficients_at_zero(fitted: Fit) -> dict[str, bool]:
 def _at_bound(fitted: Fit, problem: Problem) -> bool:
     space = ShapeSpace(problem)
     n_shape = len(space.pinned)
-    at = space.to_search(np.array(fitted.values[len(fitted.values) - n_shape :]))
-    margin = np.where(space.is_log, AT_BOUND, AT_BOUND * (space.high - space.low))
-    return bool(np.any((at <= space.low + margin) | (at >= space.high - margin)))
+    search = space.to_search(np.array(fitted.values[len(fitted.values) - n_shape :]))
+    margin = np.where(space.is_log, BOUND_MARGIN, BOUND_MARGIN * (space.high - space.low))
+    return bool(np.any((search <= space.low + margin) | (search >= space.high - margin)))
 
 
 def _weak_exponent(fitted: Fit) -> bool:
@@ -94,6 +96,6 @@ def _condition(gradient: Array) -> float:
 def _disagree(problem: Problem, solutions: Solutions) -> bool:
     values, objective = solutions.values[0], solutions.objective[0]
     rounding = 1e-20 * float(problem.weight[0].sum())
-    as_good = values[objective <= AS_GOOD * objective.min() + rounding]
-    far = FAR * problem.z.max(axis=0, keepdims=True)
-    return bool(np.ptp(problem.law.log_predict(as_good, far)) > DIFFERENT)
+    as_good = values[objective <= EQUAL_FIT_RATIO * objective.min() + rounding]
+    far = COMPARED_RATIO * problem.z.max(axis=0, keepdims=True)
+    return bool(np.ptp(problem.law.log_predict(as_good, far)) > MAX_LOG_DIFFERENCE)

@@ -3,7 +3,7 @@
 What to use when:
 
 * `jackknife_variance` — of any numbers that were computed anew without each observation.
-* `seed_effect` — of what seeds do to all sizes alike; `without_seed_effects` — the rest.
+* `seed_effect` — of what seeds do to all sizes alike; `without_seed_effects` — a table less that.
 * `contrast_unit` — of one run beside the effects of sizes and seeds, for slopes over size.
 * `seed_mean` — of the mean over sizes of a table of sizes × seeds, whose seeds recur at all sizes.
 * `size_means` — of the mean over seeds at each size of such a table.
@@ -100,8 +100,9 @@ def jackknife_variance(
 def combine(*parts: Error) -> Error:
     """Error of a sum of independent parts, by Satterthwaite."""
     variance = sum(part.se**2 for part in parts)
-    rest = sum(part.se**4 / part.dof for part in parts)
-    return Error(math.sqrt(variance), variance**2 / rest if rest else math.inf)
+    squares = sum(part.se**4 / part.dof for part in parts)
+    dof = variance**2 / squares if squares else math.inf
+    return Error(math.sqrt(variance), dof)
 
 
 def seed_mean(table: Array) -> Error | None:
@@ -160,9 +161,9 @@ def size_means(table: Array) -> list[Error] | None:
     n_sizes, n_seeds = table.shape
     if is_run.all() and n_sizes > 1:
         of_seeds = n_sizes * float((off.mean(axis=0) ** 2).sum()) / (n_seeds - 1)
-        rest = max(variance * n_sizes - of_seeds, 0.0)  # (n_sizes − 1) times the mean square
-        scale = of_seeds**2 + rest**2 / (n_sizes - 1)
-        dof = (n_seeds - 1) * (of_seeds + rest) ** 2 / scale if scale else dof
+        residual = max(variance * n_sizes - of_seeds, 0.0)  # (n_sizes − 1) times the mean square
+        scale = of_seeds**2 + residual**2 / (n_sizes - 1)
+        dof = (n_seeds - 1) * (of_seeds + residual) ** 2 / scale if scale else dof
     elif is_run.sum(axis=0).max() > 1:
         dof = min(dof, float(max(n_seeds - 1, 1)))
     return [Error(math.sqrt(variance / n), dof) for n in counts.tolist()]
@@ -194,8 +195,9 @@ def seed_effect(table: Array) -> Error:
     n_sizes, n_seeds = table.shape
     off = table - table.mean(axis=1, keepdims=True)
     of_seeds = n_sizes * float((off.mean(axis=0) ** 2).sum()) / (n_seeds - 1)
-    rest = float(((off - off.mean(axis=0)) ** 2).sum()) / ((n_sizes - 1) * (n_seeds - 1))
-    return Error(math.sqrt(max(of_seeds - rest, 0.0) / (n_sizes * n_seeds)), float(n_seeds - 1))
+    residual = float(((off - off.mean(axis=0)) ** 2).sum()) / ((n_sizes - 1) * (n_seeds - 1))
+    variance = max(of_seeds - residual, 0.0) / (n_sizes * n_seeds)
+    return Error(math.sqrt(variance), float(n_seeds - 1))
 
 
 def contrast_unit(table: Array) -> Error | None:

@@ -23,7 +23,7 @@ MIN_LOG_SE = 0.002
 EXACT_DOF = 1000
 """Degrees of freedom that stand for a noise known exactly."""
 N_STARTS = 16
-"""More starting points than this are screened by their chi-square first."""
+"""Starting points of a fit: those of least chi-square."""
 MAD_TO_SD = 1.4826
 """Median absolute residual → standard deviation, for normal noise."""
 
@@ -79,8 +79,8 @@ def fit(
         statistics, Eq. 6.3.5, for its covariance.
 
     Example:
-        >>> found = fit("power_floor", {"width": [16, 32, 64, 128]}, [2.3, 2.2, 2.13, 2.085])
-        >>> round(found.parameters["E"], 2)
+        >>> fitted = fit("power_floor", {"width": [16, 32, 64, 128]}, [2.3, 2.2, 2.13, 2.085])
+        >>> round(fitted.parameters["E"], 2)
         1.99
     """
     formula, fixed = _law(law, len(sizes)), dict(fix or {})
@@ -113,7 +113,7 @@ def fit(
         covariance=tuple(tuple(map(float, row)) for row in covariance),
         scatter=scatter,
         dof=dof,
-        scale_dof=_scale_dof(chi2, dof, known=loss_se is not None, known_dof=loss_se_dof),
+        scale_dof=_scale_dof(chi2, dof, has_noise=loss_se is not None, noise_dof=loss_se_dof),
         chi2=chi2,
         columns=columns,
         reference=tuple(map(float, reference)),
@@ -292,8 +292,8 @@ def _sandwich(gradient: Array, weight: Array, residual: Array, delta: float) -> 
     return np.asarray(bread @ (filling.T @ filling) @ bread) * n / (n - p)
 
 
-def _scale_dof(chi2: float, dof: int, *, known: bool, known_dof: int | None) -> int:
+def _scale_dof(chi2: float, dof: int, *, has_noise: bool, noise_dof: int | None) -> int:
     """Where the residuals agree with the known noise, its degrees of freedom count."""
-    if not known or chi2 > dof:
+    if not has_noise or chi2 > dof:
         return dof
-    return max(dof, EXACT_DOF if known_dof is None else known_dof)
+    return max(dof, EXACT_DOF if noise_dof is None else noise_dof)

@@ -24,13 +24,13 @@ from extrap.laws.base import Array, LossLaw
 Index = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 
-EXACT = 1e-28
+EXACT_SHARE = 1e-28
 """Share of the target's square that is rounding: an exact fit ends there."""
 RIDGE = 1e-14
 """Relative to unit columns: keeps two equal columns from being a division by zero."""
-CHUNK = 400_000
+CHUNK_SIZE = 400_000
 """Complex numbers of one batch, few enough to stay in the cache."""
-SCREENED = 1000
+SETS_AT_ONCE = 1000
 """Data sets whose normal equations are formed at once."""
 
 
@@ -120,20 +120,21 @@ def project(problem: Problem, starts: Array) -> Solutions:
             lambda state, damping: _step(state, space, damping),
             search,
             owner,
-            rules=RULES,
-            floor=EXACT * problem.weight[owner].sum(axis=1),
+            rules=DAMPING,
+            floor=EXACT_SHARE * problem.weight[owner].sum(axis=1),
         )
         return state.extra, state.objective, converged
 
-    each = problem.z.shape[0] * m * max(1, len(space.free))
-    return in_chunks(run, np.clip(search, space.low, space.high), each=each)
+    n_numbers = problem.z.shape[0] * m * max(1, len(space.free))
+    search = np.clip(search, space.low, space.high)
+    return in_chunks(run, search, numbers_per_start=n_numbers)
 
 
 def distinct_starts(problem: Problem) -> Array:
     """Starting points of the law that differ in a free parameter, (n_starts, n_shape)."""
     starts = problem.law.starts(problem.z)
-    kept = np.unique(starts[:, ShapeSpace(problem).free], axis=0, return_index=True)[1]
-    return starts[np.sort(kept)]
+    first = np.unique(starts[:, ShapeSpace(problem).free], axis=0, return_index=True)[1]
+    return starts[np.sort(first)]
 
 
 def screen(problem: Problem, starts: Array, *, keep: int) -> Array:
@@ -146,22 +147,22 @@ def screen(problem: Problem, starts: Array, *, keep: int) -> Array:
     squares = np.einsum("snj,snl->nsjl", basis, basis)
     free = [i for i, name in enumerate(names) if name not in problem.fixed]
     pinned = [i for i, name in enumerate(names) if name in problem.fixed]
-    given = np.array([problem.fixed[names[i]] for i in pinned])
-    found = []
-    for first in range(0, len(problem.y), SCREENED):
-        y, weight = problem.y[first:][:SCREENED], problem.weight[first:][:SCREENED]
+    pinned_values = np.array([problem.fixed[names[i]] for i in pinned])
+    screened = []
+    for first in range(0, len(problem.y), SETS_AT_ONCE):
+        y, weight = problem.y[first:][:SETS_AT_ONCE], problem.weight[first:][:SETS_AT_ONCE]
         gram = np.tensordot(weight / y**2, squares, 1)  # (R, S, m, m)
         right = np.tensordot(weight / y, basis.swapaxes(0, 1), 1)  # (R, S, m)
         values = np.empty((*right.shape[:2], len(names) + shapes.shape[1]))
-        values[..., pinned], values[..., len(names) :] = given, shapes
-        left = right[..., free] - gram[..., free, :][..., pinned] @ given
+        values[..., pinned], values[..., len(names) :] = pinned_values, shapes
+        left = right[..., free] - gram[..., free, :][..., pinned] @ pinned_values
         values[..., free] = _nonnegative(gram[..., free, :][..., free], left)
         a = values[..., : len(names)]
         chi2 = np.einsum("...i,...ij,...j->...", a, gram, a)  # up to a constant of the data set
         chi2 -= 2 * np.einsum("...i,...i->...", a, right)
         order = np.argsort(chi2, axis=1, kind="stable")[:, :keep]
-        found.append(np.take_along_axis(values, order[..., None], axis=1))
-    return np.concatenate(found)
+        screened.append(np.take_along_axis(values, order[..., None], axis=1))
+    return np.concatenate(screened)
 
 
 def nonnegative_least_squares(design: Array, target: Array) -> Array:
@@ -177,12 +178,14 @@ def _nonnegative(gram: Array, right: Array) -> Array:
     scale = np.where(scale > 0, scale, 1.0)
     unit = (gram / scale[..., None, :] / scale[..., None]).reshape(-1, m, m)
     flat = (right / scale).reshape(-1, m)
-    found = _solve(unit, flat)
-    found += _solve(unit, flat - (unit @ found[..., None])[..., 0])  # takes the ridge back out
-    wrong = np.flatnonzero(~(found >= 0).all(axis=1))
+    solution = _solve(unit, flat)
+    solution += _solve(
+        unit, flat - (unit @ solution[..., None])[..., 0]
+    )  # takes the ridge back out
+    wrong = np.flatnonzero(~(solution >= 0).all(axis=1))
     if len(wrong):
-        found[wrong] = _best_subset(unit[wrong], flat[wrong])
-    return np.asarray(found.reshape(right.shape) / scale)
+        solution[wrong] = _best_subset(unit[wrong], flat[wrong])
+    return np.asarray(solution.reshape(right.shape) / scale)
 
 
 def _solve(gram: Array, right: Array) -> Array:
@@ -247,7 +250,7 @@ class Damping(NamedTuple):
     max_steps: int
 
 
-RULES = Damping(
+DAMPING = Damping(
     first=1e-3,
     falls=0.1,
     grows=10.0,
@@ -257,6 +260,7 @@ RULES = Damping(
     tolerance=1e-13,
     max_steps=150,
 )
+"""Damping of least squares by variable projection."""
 
 
 def levenberg_marquardt(
@@ -315,12 +319,15 @@ def bounded_step(
 
 
 def in_chunks(
-    run: Callable[[Array, Index], tuple[Array, Array, Mask]], starts: Array, *, each: int
+    run: Callable[[Array, Index], tuple[Array, Array, Mask]],
+    starts: Array,
+    *,
+    numbers_per_start: int,
 ) -> Solutions:
-    """Run a search from every start, (n_sets, n_starts, n), of `each` numbers in the cache."""
+    """Run a search from every start, (n_sets, n_starts, n), in parts that fit into the cache."""
     n_sets, n_starts, width = starts.shape
     flat, owner = starts.reshape(n_sets * n_starts, width), np.repeat(np.arange(n_sets), n_starts)
-    size = max(16, CHUNK // each)
+    size = max(16, CHUNK_SIZE // numbers_per_start)
     parts = [run(flat[i : i + size], owner[i : i + size]) for i in range(0, len(flat), size)]
     values, objective, converged = (np.concatenate(a) for a in zip(*parts, strict=True))
     return Solutions(

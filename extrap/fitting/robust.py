@@ -29,7 +29,7 @@ from extrap.fitting.projection import (
 )
 from extrap.laws.base import Array
 
-RULES = Damping(
+DAMPING = Damping(
     first=1e-2,
     falls=0.2,
     grows=5.0,
@@ -39,6 +39,7 @@ RULES = Damping(
     tolerance=1e-12,
     max_steps=300,
 )
+"""Damping of Newton's method on all parameters together."""
 SMALLEST_COEFFICIENT = 1e-9
 """Relative to the typical loss; coefficients are searched on the log scale, without a 0."""
 
@@ -55,8 +56,8 @@ def minimise_huber(problem: Problem, starts: Array, *, delta: float) -> Solution
     Newton's method, damped towards iteratively reweighted least squares, whose weights
     `min(1, δ/|r|)` majorise the loss.
     """
-    each = problem.z.shape[0] * starts.shape[-1]
-    return in_chunks(_Descent(problem, delta).run, starts, each=each)
+    n_numbers = problem.z.shape[0] * starts.shape[-1]
+    return in_chunks(_Descent(problem, delta).run, starts, numbers_per_start=n_numbers)
 
 
 class _Descent:
@@ -81,13 +82,13 @@ class _Descent:
         search = np.clip(search, self.low, self.high)
         floor = np.zeros(len(search))
         state, converged = levenberg_marquardt(
-            self._evaluate, self._step, search, owner, rules=RULES, floor=floor
+            self._evaluate, self._step, search, owner, rules=DAMPING, floor=floor
         )
         with np.errstate(over="ignore"):
-            found = self._values(state.search)
+            values = self._values(state.search)
         at_zero = state.search[:, :n_free] <= self.low[:n_free] + 0.1
-        found[:, self.free] = np.where(at_zero, 0.0, found[:, self.free])
-        return found, state.objective, converged
+        values[:, self.free] = np.where(at_zero, 0.0, values[:, self.free])
+        return values, state.objective, converged
 
     def _values(self, search: Array) -> Array:
         values = np.empty((len(search), self.n_coefficients + len(self.space.pinned)))

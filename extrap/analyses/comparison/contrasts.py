@@ -36,8 +36,8 @@ from extrap.fitting.jackknife import (
 )
 from extrap.fitting.means import ratio_of_means
 from extrap.fitting.projection import (
-    EXACT,
-    RULES,
+    DAMPING,
+    EXACT_SHARE,
     Index,
     Mask,
     Problem,
@@ -195,13 +195,14 @@ def _least_squares(problem: Problem, starts: Array, floor: float | None) -> Solu
         return bounded_step(state, low, state.extra, matrix=state.curvature, lift=lift)
 
     def run(values: Array, owner: Index) -> tuple[Array, Array, Mask]:
-        start, least = np.clip(values, low, high[owner]), EXACT * problem.weight[owner].sum(axis=1)
+        start = np.clip(values, low, high[owner])
+        least = EXACT_SHARE * problem.weight[owner].sum(axis=1)
         state, converged = levenberg_marquardt(
-            evaluate, step, start, owner, rules=RULES, floor=least
+            evaluate, step, start, owner, rules=DAMPING, floor=least
         )
         return state.search, state.objective, converged
 
-    return in_chunks(run, starts, each=len(z) * starts.shape[-1])
+    return in_chunks(run, starts, numbers_per_start=len(z) * starts.shape[-1])
 
 
 def has_misfit(table: ArmTable, laws: TwoLaws) -> bool:

@@ -17,6 +17,24 @@ from extrap.study.executors import LocalExecutor
 from tests.study.trials import CUT
 from tests.waiting import wait_until
 
+SCRIPT = """
+import os
+from extrap.study.executors import LocalExecutor
+
+SCRIPT = os.getpid()
+def mine():
+    print("within a worker")
+    return os.getpid() != SCRIPT
+
+print("begins")
+with LocalExecutor(1) as executor:
+    print(executor.submit(mine).result(60))
+if os.fork() == 0:
+    with LocalExecutor(1) as executor:
+        print(executor.submit(mine).result(60), flush=True)
+    os._exit(0)
+os.wait()
+"""
 STUDY = """
 from extrap.records import Recipe, StudySpec, TunedRange, Workload
 OPTIONS = {"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 256}
@@ -46,7 +64,7 @@ def end(number):
     os.kill(os.getpid(), number)
 
 
-def place():
+def surroundings():
     """What a worker has of the driver's."""
     return Path.cwd(), os.environ.get("SAID"), sys.path[-1], os.getpid()
 
@@ -89,15 +107,15 @@ def test_a_worker_has_the_drivers_place_ignores_signals_and_ends_with_the_execut
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path, "/last"])
     with LocalExecutor(1) as executor:
-        *found, pid = executor.submit(place).result(60)
-        assert found == [tmp_path, "yes", "/last"]
+        *copied, pid = executor.submit(surroundings).result(60)
+        assert copied == [tmp_path, "yes", "/last"]
         for number in (signal.SIGTERM, signal.SIGUSR1):  # a cluster signals a whole job
             executor.submit(end, number).result(60)
         with pytest.raises(Exception, match="Unsendable: of the pack"):
             executor.submit(fail).result(60)
         with pytest.raises(PermissionError):  # a file that cannot be read is no dead worker
             executor.submit(deny).result(60)
-        assert executor.submit(place).result(60)[-1] == pid
+        assert executor.submit(surroundings).result(60)[-1] == pid
     wait_until(lambda: is_gone(pid))
 
 
@@ -109,7 +127,7 @@ def test_workers_that_cannot_import_end_the_study_at_once(monkeypatch, capfd):
     assert "nonesuch" in capfd.readouterr().err
 
 
-def test_what_starts_workers_may_be_killed_at_any_time(monkeypatch):
+def test_what_starts_workers_may_be_killed_at_any_time(monkeypatch, tmp_path):
     monkeypatch.setattr(workers, "_SERVER", server := workers._Server())
     for _ in range(2):  # while it imports, and when it has
         with LocalExecutor(1) as executor:
@@ -117,7 +135,22 @@ def test_what_starts_workers_may_be_killed_at_any_time(monkeypatch):
             server._process.kill()
             server._process.wait()
             assert executor.submit(os.getpid).result(60) != os.getpid()
+    with LocalExecutor(n_gpus=1) as executor:  # while a worker trains, which goes on
+        running = executor.submit(meet, tmp_path, "first")
+        wait_until(lambda: any(tmp_path.iterdir()))
+        server._process.kill()
+        (tmp_path / "second").touch()
+        assert running.result(60) == executor.submit(gpu_and_process).result(60)
     server._close()
+
+
+def test_a_script_runs_once_and_its_functions_go_to_workers_also_from_a_forked_child(tmp_path):
+    """Without `if __name__ == "__main__"`; what a worker prints is no output of the script."""
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = [sys.executable, "-u", tmp_path / "script.py"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["begins", "True", "True"]
+    assert ran.stderr.split("\n") == ["within a worker"] * 2 + [""]
 
 
 def test_what_waits_is_cancelled_when_it_ends_and_nothing_more_is_taken():
@@ -141,11 +174,11 @@ def test_workers_give_what_this_process_gives(sampler, pruner, tmp_path):
     spec = replace(CUT, sampler=sampler, pruner=pruner, recipe=recipe)
     urls = [f"sqlite:///{tmp_path / name}.db" for name in "abc"]
     with LocalExecutor(3) as three, ThreadPoolExecutor(1) as one:
-        found = [
+        tables = [
             tune(spec, url, executor=e) for url, e in zip(urls, (three, one, None), strict=True)
         ]
-    assert len({runs.data_hash() for runs in found}) == 1
-    assert (found[0].counts()["pruned"] > 0) == (pruner != "none")
+    assert len({runs.data_hash() for runs in tables}) == 1
+    assert (tables[0].counts()["pruned"] > 0) == (pruner != "none")
 
 
 def test_a_sampler_of_a_script_goes_to_the_workers(tmp_path):

@@ -7,7 +7,6 @@ Dense runs that trained (loss ≤ 4). The truth of a cell is a polynomial throug
    batch size also against the optimum of a quadratic surface over the runs within 1 % of the
    cell's best.
 2. Rolling origin: rate and batch size of every larger cell from the runs of all smaller ones.
-3. The chance of divergence of the runs of a cell that is left out.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,7 +34,6 @@ SURFACES = ((2, 0.01, np.inf, 0.05), (3, 0.1, 0.01, 0.08), (4, 0.1, 0.01, 0.08))
 N_BELOW = 5
 """Cells, or budgets, at least that forecast the others."""
 TARGETS = {"own": 0.20, "quadratic": 0.15}
-LEAST_CHANCE = 1e-4
 NOTE = "Not a blind test: how costs turn with another tuned value was chosen with these runs."
 
 
@@ -258,27 +255,3 @@ def optimum_row(part: str, figure: str, found: pd.DataFrame) -> Row:
         f"{points_of(found['truth'], low, high).mean():.2f}",
         met=bool(held >= 0.85),
     )
-
-
-def divergence(data: Path = DATA) -> list[Row]:
-    """Log score per run of the chance of divergence, beside the share of the other cells."""
-    table, found = step_law(data).reset_index(drop=True), []
-    for key, cell in table.groupby(list(SIZES)):
-        rest = table.drop(cell.index)
-        values = forecast_of(rest).values_at(dict(zip(SIZES, map(float, key), strict=True)))
-        assert values is not None
-        tried = np.log2(cell[list(TUNED)].to_numpy(dtype=float))
-        gone = ~np.isfinite(cell["loss"].to_numpy())
-        share = float(np.isinf(rest["loss"]).mean())
-        both: list[Any] = [values.draws.chances(tried).mean(axis=0), np.full(len(cell), share)]
-        p = np.clip(both, LEAST_CHANCE, 1 - LEAST_CHANCE)
-        found.append(-np.log(np.where(gone, p, 1 - p)))
-    ours, others = np.concatenate(found, axis=1).mean(axis=1)
-    return [
-        Row(
-            part="Step Law dense, chance of divergence",
-            figure=f"log score per run, {len(table)} runs, their cell left out",
-            beat=f"share of the other runs {others:.4f}",
-            reached=f"{ours:.4f}",
-        )
-    ]

@@ -1,7 +1,10 @@
-"""The law of optima alone, on optima that are known: published, of surfaces, simulated.
+"""The law of optima alone, on optima that are known: published, and of surfaces.
+
+    python -m benchmarks.optimum_laws
 
 A forecast is an exact mixture of normal distributions, one for each choice of the spreads of
-`extrap.fitting.surface.optimum_process`. To choose probabilities of spreads on some sources and
+`extrap.fitting.surface.optimum_process`. The command prints the mean log score of every source
+under the probabilities of the spreads as they are and shifted. To choose them on some sources and
 judge them on another one:
 
     with constants(BENDS=((0.003, 0.5), (0.08, 0.3), (0.2, 0.2))):
@@ -10,7 +13,6 @@ judge them on another one:
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -23,7 +25,7 @@ from scipy import special, stats
 
 import extrap
 from benchmarks.optima import N_BELOW, SIZES, TUNED, Array, optimum_row, step_law
-from benchmarks.page import ROOT
+from benchmarks.page import ROOT, print_rows
 from benchmarks.rows import DATA, Row, require
 from benchmarks.scores import LEVEL
 from extrap.fitting.surface import optimum_process
@@ -43,9 +45,6 @@ TILT = 2.0
 """By which the odds of neighbouring spreads are multiplied."""
 RIDGE = 1e-4
 """Information that every optimum has at least: a standard error of 100 octaves."""
-EFFECTS, LEVELS, N_LARGER, N_SIMULATED = (0.0, 0.05, 0.1, 0.2), ((4, 4), (6, 8)), 3, 100
-"""Of simulated optima: octaves that those of one size share, least and most different sizes of a
-column, larger ones that are forecast, how many times."""
 
 
 class Seen(NamedTuple):
@@ -141,49 +140,6 @@ def judge_porian(data: Path = DATA) -> pd.DataFrame:
 def porian_rows(found: pd.DataFrame) -> list[Row]:
     """Errors and intervals."""
     return [optimum_row("Porian et al., best model size", "rolling origin over budgets", found)]
-
-
-def effects() -> list[Row]:
-    """Simulated optima whose levels of a size column share an effect."""
-    rows = []
-    for effect, levels in itertools.product(EFFECTS, LEVELS):
-        rngs = (np.random.default_rng([1, number]) for number in range(N_SIMULATED))
-        drawn = [simulate_optima(rng, effect, levels) for rng in rngs]
-        part = f"simulated optima, {levels[0]} to {levels[1]} sizes a column"
-        found = pd.concat(forecasts(*each) for each in drawn)
-        rows.append(optimum_row(part, f"effects of {effect:g} octave", found))
-    return rows
-
-
-def simulate_optima(
-    rng: np.random.Generator, effect: float, levels: tuple[int, int]
-) -> tuple[Seen, Array]:
-    """Optima over parameters and tokens, and which of them are not the larger ones.
-
-    They follow a power law, but for an effect that those of one size share. Every number of
-    parameters has the same token counts, or the same tokens per parameter, then without an effect
-    of tokens. Stated errors are .05 to .25 octave, the real ones .3 to 1 times these. The three
-    larger ones, whose values are true, have 2 to 8 times the most of both.
-    """
-    n_levels, n_tokens = (int(rng.integers(levels[0], levels[1] + 1)) for _ in range(2))
-    n = 1e7 * rng.uniform(1.7, 4) ** np.arange(n_levels)
-    d = 1e9 * rng.uniform(1.7, 4) ** np.arange(n_tokens)
-    of_n, of_d = np.divmod(np.arange(n_levels * n_tokens), n_tokens)
-    is_grid = rng.random() < 0.5
-    sizes = np.column_stack([n[of_n], d[of_d] * (1.0 if is_grid else n[of_n] / n[0])])
-    larger = sizes.max(axis=0) * rng.uniform(2, 8, (N_LARGER, 2))
-    true = -8 + np.log2(np.vstack([sizes, larger]) / sizes[0]) @ rng.uniform(
-        [-0.8, -0.3], [0.3, 0.5]
-    )
-    for sd, of in ((effect, of_n), (effect if is_grid else 0.0, of_d)):
-        of = np.concatenate([of, of.max() + 1 + np.arange(N_LARGER)])
-        true = true + sd * rng.normal(size=of.max() + 1)[of]
-    stated = rng.uniform(0.05, 0.25) * np.exp(0.3 * rng.normal(size=len(sizes)))
-    error = stated * rng.uniform(0.3, 1.0) * rng.normal(size=len(sizes))
-    values = true + np.concatenate([error, np.zeros(N_LARGER)])
-    covariance = np.diag(np.concatenate([stated**2, np.zeros(N_LARGER)]))
-    is_fitted = np.arange(len(true)) < len(sizes)
-    return Seen(np.log2(np.vstack([sizes, larger])), values, covariance), is_fitted
 
 
 @cache
@@ -290,3 +246,7 @@ def spreads() -> list[Row]:
         each = ", ".join(f"{source} {score:.3f}" for source, score in found.items())
         rows.append(Row(part="mean log score", figure=words, reached=f"{mean:.4f}: {each}"))
     return rows
+
+
+if __name__ == "__main__":
+    print_rows(spreads())

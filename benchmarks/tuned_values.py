@@ -21,7 +21,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -94,10 +94,9 @@ def scored(drawn: Case, i: int, said: Mapping[str, Any]) -> dict[str, Any]:
     return row | {"held": held, "error": values[0] - truths[0]}
 
 
-def ratio_words(new: pd.DataFrame, now: pd.DataFrame, column: str, other: str = "") -> str:
-    """The mean of a column over that of another one, of the same sweeps, with a 95 % interval."""
-    pair = new.set_index("number")[column], now.set_index("number")[other or column]
-    pairs = pd.concat(pair, axis=1).astype(float).dropna().to_numpy()
+def cost_over_kept(table: pd.DataFrame) -> str:
+    """The mean cost over that of the value kept, of the same sweeps, with a 95 % interval."""
+    pairs = table[["cost", "kept"]].astype(float).dropna().to_numpy()
     chosen = np.random.default_rng(0).integers(0, len(pairs), (N_BOOTSTRAPS, len(pairs)))
     means = pairs[chosen].mean(axis=1)
     low, high = np.quantile(means[:, 0] / means[:, 1], [0.025, 0.975])
@@ -122,7 +121,7 @@ def rows_of(kind: str, table: pd.DataFrame) -> list[Row]:
     for ratio, at in table.groupby("ratio"):
         parts = [words(at)]
         if table["kind"].nunique() == 1:  # sweeps of one number differ between kinds
-            parts.append(f"{ratio_words(at, at, 'cost', 'kept')} that of the value kept")
+            parts.append(f"{cost_over_kept(at)} that of the value kept")
         rows.append(
             Row(
                 part=kind,
@@ -147,44 +146,28 @@ def _agreement(table: pd.DataFrame) -> str:
     return text
 
 
-def parser_of(
-    doc: str, kinds: Sequence[str], others: Iterable[str] = ()
-) -> argparse.ArgumentParser:
-    """Options of these benchmarks: by default all kinds; others may be named."""
-    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+def main() -> None:
+    """Draw, forecast and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=int, default=200)
     parser.add_argument("--draws", type=int, default=1)
-    known = dict.fromkeys([*kinds, *others])
-    parser.add_argument("--only", nargs="+", default=kinds, metavar="KIND", choices=known)
+    choices = dict.fromkeys([*KINDS, *GROUPS])
+    parser.add_argument("--only", nargs="+", default=KINDS, metavar="KIND", choices=choices)
     parser.add_argument("--workers", type=int, default=2)
-    return parser
-
-
-def tables_of(
-    given: argparse.Namespace, measure: Callable[..., list[dict[str, Any]]]
-) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The rows measured of so many sweeps of every kind, named or in a group, kind by kind."""
+    parser.add_argument("--table", type=Path, help="write one row per sweep and size")
+    given, tables = parser.parse_args(), []
     kinds = dict.fromkeys(kind for name in given.only for kind in GROUPS.get(name, (name,)))
     with ProcessPoolExecutor(given.workers) as pool:
         for kind in kinds:
             tasks = [(kind, number) for number in range(given.n)]
-            found = pool.map(partial(measure, draws=given.draws), tasks, chunksize=4)
-            yield kind, pd.DataFrame([row for rows in found for row in rows])
-
-
-def main() -> None:
-    """Draw, forecast and print."""
-    parser = parser_of(__doc__, KINDS, GROUPS)
-    parser.add_argument("--table", type=Path, help="write one row per sweep and size")
-    given, tables = parser.parse_args(), []
-    for kind, table in tables_of(given, measure):
-        print_rows(rows_of(kind, table))
-        tables.append(table)
-        if given.table:
-            pd.concat(tables).to_csv(given.table, index=False)
+            scores = pool.map(partial(measure, draws=given.draws), tasks, chunksize=4)
+            tables.append(pd.DataFrame(itertools.chain.from_iterable(scores)))
+            print_rows(rows_of(kind, tables[-1]))
+            if given.table:
+                pd.concat(tables).to_csv(given.table, index=False)
     table = pd.concat(tables)
-    for name, kinds in POOLS.items():
-        chosen = table[table["kind"].isin(kinds)]
+    for name, pooled in POOLS.items():
+        chosen = table[table["kind"].isin(pooled)]
         if chosen["kind"].nunique() > 1:
             print_rows(rows_of(name, chosen))
 

@@ -1,10 +1,10 @@
 """How an optimum moves with size: a Gaussian process with spreads weighed by their evidence.
 
 The probabilities of the spreads were chosen by the log scores of optima of published tables, one
-source left out at a time (`python -m benchmarks.published_optima --only spreads`), as far as
-the intervals of bent and scattered laws hold (`python -m benchmarks.tuned_values --draws 7 --only
-mixed`). Less scatter scores better on every source but one, where it makes no difference; fewer
-bends score worse on one and better on all others, and stay.
+source left out at a time (`python -m benchmarks.optimum_laws`), as far as the intervals of bent
+and scattered laws hold (`python -m benchmarks.tuned_values --draws 7 --only mixed`). Less scatter
+scores better on every source but one, where it makes no difference; fewer bends score worse on one
+and better on all others, and stay.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The parameters of a surface: where each stands in one vector, and their priors.
 
 Those of the optima are in `optimum_process`, those of noise in `surface_noise`. Turns were chosen
-in sight of Step Law (`python -m benchmarks.published_optima --only steplaw`), other shapes are
+in sight of Step Law (`python -m benchmarks.backtest --only rolling`), other shapes are
 weak priors. Margins: `python -m benchmarks.tuned_values --draws 7 --only cliff "falling threshold"
 "random cliff" "largest diverged" "mix cliff"`; a threshold may have a slope of its own.
 """

@@ -30,18 +30,52 @@ def grid(**axes: Iterable[Any]) -> pd.DataFrame:
     return pd.DataFrame(list(itertools.product(*axes.values())), columns=list(axes))
 
 
-def simulate(
-    loss: Callable[..., Any], *, noise: float = 0.0, rng: Any = 0, **axes: Iterable[Any]
-) -> pd.DataFrame:
-    """A run per cell of a grid: `loss` of its axes, and noise of the log loss by a seed."""
-    table = grid(**axes)
-    error = noise * np.random.default_rng(rng).normal(size=len(table))
-    return table.assign(loss=loss(**table) * np.exp(error))
-
-
 def skewed(u: Any, curvature: float, rise: Any) -> Any:
     """Excess log loss u octaves above the optimum: k (e^(r u) - 1 - r u) / r²."""
     return curvature * (np.expm1(rise * u) - rise * u) / np.square(rise)
+
+
+def steeper_above(u: Any) -> Any:
+    """The excess log loss of the made-up truth, steeper towards high rates."""
+    return skewed(u, 0.03, np.where(u > 0, 0.5, -0.35))
+
+
+def simulate(
+    loss: Callable[..., Any],
+    *,
+    optimum: Callable[..., Any] | None = None,
+    cost: Callable[[Any], Any] | float = 0.03,
+    cliff: float = math.inf,
+    noise: float = 0.0,
+    shared_noise: float | None = None,
+    rng: Any = 0,
+    **axes: Iterable[Any],
+) -> pd.DataFrame:
+    """One run per cell of a grid: the sweep of a known truth for tests and benchmarks.
+
+    Args:
+        loss: Of all axes; with an `optimum` of the sizes, at the best rate.
+        optimum: Best rate `lr`, of the sizes, which are the axes but `lr` and `seed`.
+        cost: Excess log loss, of the octaves above the optimum; a number k stands for k u².
+        cliff: Octaves above the optimum from which on runs diverge.
+        noise: Standard deviation of a log loss.
+        shared_noise: The same of what the runs of one seed share; drawn before the other noise,
+            also if it is 0.
+        rng: Seed of the noise, or its generator.
+        axes: Values of each column.
+    """
+    table, rng = grid(**axes), np.random.default_rng(rng)
+    log_excess: Any = 0.0
+    if shared_noise is not None:
+        log_excess = shared_noise * rng.normal(size=table["seed"].nunique())[table["seed"]]
+    log_excess = log_excess + noise * rng.normal(size=len(table))
+    if optimum is None:
+        return table.assign(loss=loss(**table) * np.exp(log_excess))
+    sizes = table.drop(columns=["lr", "seed"], errors="ignore")
+    octaves = np.log2(table["lr"] / optimum(**sizes))
+    log_excess = log_excess + (cost(octaves) if callable(cost) else cost * octaves**2)
+    losses = (loss(**sizes) * np.exp(log_excess)).where(octaves <= cliff, math.inf)
+    return table.assign(loss=losses)
 
 
 WIDTHS = (16.0, 32.0, 64.0, 128.0, 192.0)
@@ -63,20 +97,13 @@ def make_table(
     widths: Iterable[float] = WIDTHS,
     rates: Iterable[float] = RATES,
     seeds: int = 3,
-    noise: float = 0.002,
-    shared_noise: float = 0.0,
     seed: int = 0,
+    **options: Any,
 ) -> pd.DataFrame:
-    """A sweep of the made-up truth; its excess loss is steeper towards high rates."""
-    rng = np.random.default_rng(seed)
-    common = shared_noise * rng.normal(size=seeds)
-
-    def loss(width: pd.Series, lr: pd.Series, seed: pd.Series) -> pd.Series:
-        u = np.log2(lr / true_lr(width))
-        excess = skewed(u, 0.03, np.where(u > 0, 0.5, -0.35))
-        return true_loss(width) * np.exp(excess + common[seed])
-
-    return simulate(loss, noise=noise, rng=rng, width=widths, lr=rates, seed=range(seeds))
+    """A sweep of the made-up truth with .2 % noise; options of `simulate`."""
+    truth = {"optimum": true_lr, "cost": steeper_above, "noise": 0.002, "shared_noise": 0.0}
+    axes = {"width": widths, "lr": rates, "seed": range(seeds)}
+    return simulate(true_loss, **truth | options, rng=seed, **axes)
 
 
 def log_uniform(rng: np.random.Generator, low: float, high: float) -> float:

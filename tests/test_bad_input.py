@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import extrap
+from benchmarks.sweeps import simulate, true_lr
 from extrap.errors import DataError
 
 
@@ -17,9 +18,7 @@ def floor_law(width):
 def plain_table(n_sizes=6, *, factor=2.0, noise=0.0):
     """One run a size, without tuned values."""
     width = 16 * factor ** np.arange(n_sizes)
-    rng = np.random.default_rng(0)
-    loss = floor_law(width) * np.exp(noise * rng.normal(size=n_sizes))
-    return pd.DataFrame({"width": width, "seed": 0, "loss": loss})
+    return simulate(lambda width, seed: floor_law(width), noise=noise, width=width, seed=[0])
 
 
 def tied_table(n_sizes=6):
@@ -136,12 +135,9 @@ def test_units_do_not_matter(sweep_table, made, column, unit):
 
 
 def test_hundred_thousand_rows_give_a_forecast():
-    rng = np.random.default_rng(0)
-    axes = np.geomspace(16, 4096, 20), np.geomspace(2.0**-12, 2.0**-4, 50), np.arange(100)
-    width, lr, seed = (part.ravel() for part in np.meshgrid(*axes, indexing="ij"))
-    octaves = np.log2(lr / (0.01 * (width / 16) ** -0.4))
-    loss = floor_law(width) * np.exp(0.02 * octaves**2 + 0.002 * rng.normal(size=len(width)))
-    table = pd.DataFrame({"width": width, "lr": lr, "seed": seed, "loss": loss})
+    axes = {"width": np.geomspace(16, 4096, 20), "lr": np.geomspace(2.0**-12, 2.0**-4, 50)}
+    options = {"optimum": true_lr, "cost": 0.02, "noise": 0.002}
+    table = simulate(floor_law, **options, **axes, seed=range(100))
     point = examine(forecast_of(table), 4)
     assert float(floor_law(np.array(4 * 4096.0))) in point.loss_pi
 

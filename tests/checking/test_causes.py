@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.sweeps import skewed
+from benchmarks.sweeps import simulate, skewed, true_loss
 from extrap.analyses.sweep.verdicts import check
 from extrap.checking.spikes import Spike
 from extrap.fitting.prediction import LossPrediction
@@ -244,15 +244,11 @@ def test_law_bends_by_what_deviations_are_beyond_their_costs_and_near_its_optimu
 
 
 def test_effective_data_tell_how_much_repetition_explains():
-    n, d = np.meshgrid([1e6, 2e6, 4e6, 8e6], [2e7, 4e7, 8e7, 1.6e8], indexing="ij")
-    rng = np.random.default_rng(0)
-
     def law(params, tokens):
         return 1.7 + 400 / params**0.34 + 410 / tokens**0.28
 
-    table = pd.DataFrame({"params": n.ravel(), "tokens": d.ravel(), "epochs": 1.0})
-    loss = law(table["params"], table["tokens"])
-    table["loss"] = loss * np.exp(0.001 * rng.normal(size=len(table)))
+    axes = {"params": (1e6, 2e6, 4e6, 8e6), "tokens": (2e7, 4e7, 8e7, 1.6e8)}
+    table = simulate(law, noise=0.001, **axes).assign(epochs=1.0)
     made = forecast(read_runs(table, size=["params", "tokens"]))
     worn = 6.4e8 / 60 * (1 + 15.3878 * (1 - math.exp(-59 / 15.3878)))
     big = {"params": [1.6e7], "tokens": [6.4e8], "epochs": [60.0], "loss": [law(1.6e7, worn)]}
@@ -278,17 +274,14 @@ def test_batch_that_differs_from_the_sweeps_is_the_recipes_unless_the_noise_scal
 
 
 def test_culprit_is_the_value_whose_mending_saves_most(sweep_table):
-    u, v, width, seed = np.meshgrid(
-        np.arange(-2.0, 3), np.arange(-2.0, 3), [16.0, 32, 64, 128], range(2), indexing="ij"
-    )
-    rng = np.random.default_rng(1)
-    excess_curve = 0.03 * u**2 + 0.01 * v**2 - 0.015 * u * v
-    loss = (1.5 + 2 * (width / 16) ** -0.4) * np.exp(
-        excess_curve + 0.001 * rng.normal(size=u.shape)
-    )
-    table = {"width": width, "lr": 0.01 * 2**u, "batch": 64 * 2**v, "seed": seed, "loss": loss}
-    flat = pd.DataFrame({name: column.ravel() for name, column in table.items()})
-    made = forecast(read_runs(flat, size="width", tune=["lr", "batch"]))
+    def loss(width, lr, batch, seed):
+        u, v = np.log2(lr / 0.01), np.log2(batch / 64)
+        return true_loss(width) * np.exp(0.03 * u**2 + 0.01 * v**2 - 0.015 * u * v)
+
+    octaves = 2.0 ** np.arange(-2, 3)
+    axes = {"lr": 0.01 * octaves, "batch": 64 * octaves, "width": (16.0, 32.0, 64.0, 128.0)}
+    table = simulate(loss, noise=0.001, rng=1, **axes, seed=range(2))
+    made = forecast(read_runs(table, size="width", tune=["lr", "batch"]))
     rows = pd.DataFrame(
         [
             {"width": 256, "lr": 0.01 * 2**a, "batch": 64 * 2**b, "seed": 0}

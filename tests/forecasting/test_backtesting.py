@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import extrap
-from benchmarks.sweeps import true_loss
+from benchmarks.sweeps import simulate, true_loss
 from extrap.errors import DataError
 from extrap.fitting.splits import MAX_CUTS, MAX_HELD_OUT
 from extrap.forecasting.backtesting import backtest
@@ -26,10 +26,8 @@ def found(sweep_table):
 
 
 def one_run_a_size(n, *, noise=0.003):
-    rng = np.random.default_rng(1)
-    width = np.geomspace(16, 4096, n)
-    loss = [true_loss(w) * math.exp(noise * rng.normal()) for w in width]
-    return read(pd.DataFrame({"width": width, "loss": loss, "seed": 0}), tune=())
+    table = simulate(true_loss, noise=noise, rng=1, width=np.geomspace(16, 4096, n))
+    return read(table.assign(seed=0), tune=())
 
 
 def test_each_larger_size_is_predicted_from_four_sizes_on(found):

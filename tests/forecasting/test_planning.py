@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import extrap
+from benchmarks.sweeps import grid
 from extrap.forecasting import planning
 from extrap.forecasting.planning import plan
 from extrap.records import Interval
@@ -21,21 +22,21 @@ NOISE = 0.002
 
 def loss_at(width, lr):
     """On a parabola, without noise."""
-    best = -8 - 0.5 * math.log2(width / 32)
-    return (1.5 + 2 * width**-0.5) * math.exp(0.02 * (math.log2(lr) - best) ** 2)
+    best = -8 - 0.5 * np.log2(width / 32)
+    return (1.5 + 2 * width**-0.5) * np.exp(0.02 * (np.log2(lr) - best) ** 2)
 
 
 def trained(cells, *, seed=5):
     """Losses with a little seeded noise, and FLOPs ∝ width²."""
     noise = np.exp(NOISE * np.random.default_rng(seed).normal(size=len(cells)))
-    losses = [loss_at(w, lr) for w, lr in zip(cells["width"], cells["lr"], strict=True)]
+    losses = loss_at(cells["width"], cells["lr"])
     return cells.assign(loss=losses * noise, flops=1e6 * cells["width"] ** 2.0)
 
 
 def parabolas(*, rates=range(-4, 5), seeds=2, widths=(16, 32, 64, 128)):
     """Quadratic parabolas about a power law."""
-    cells = [(w, 2.0 ** (-8 + 0.7 * r), s) for w in widths for r in rates for s in range(seeds)]
-    return trained(pd.DataFrame(cells, columns=["width", "lr", "seed"]))
+    lr = 2.0 ** (-8 + 0.7 * np.array(rates))
+    return trained(grid(width=widths, lr=lr, seed=range(seeds)))
 
 
 def runs_of(table):

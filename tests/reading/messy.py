@@ -3,23 +3,25 @@
 import numpy as np
 import pandas as pd
 
+from benchmarks.sweeps import simulate
+
 WIDTHS = (64, 128, 256, 512)
 RATES = tuple(2.0**-k for k in range(4, 10))
 SEEDS = (0, 1, 2)
 
 
-def loss_at(width, lr, rng, *, excess=0.0):
+def loss_at(width, lr):
     octaves = np.log2(lr / (0.01 * (width / 64) ** -0.4))
-    mean = (1.5 + 2 * (width / 64) ** -0.4) * np.exp(0.01 * octaves**2 + excess)
-    return float(mean * np.exp(0.002 * rng.normal()))
+    return (1.5 + 2 * (width / 64) ** -0.4) * np.exp(0.01 * octaves**2)
 
 
 def sweep(*, seeds=SEEDS, excess=0.0, **settings):
     """A grid of widths, rates and seeds; `excess` is what a worse recipe costs in log loss."""
-    rng = np.random.default_rng(7)
-    cells = [(w, lr, s) for w in WIDTHS for lr in RATES for s in seeds]
-    table = pd.DataFrame(cells, columns=["width", "lr", "seed"])
-    table["loss"] = [loss_at(w, lr, rng, excess=excess) for w, lr, _ in cells]
+
+    def loss(width, lr, seed):
+        return loss_at(width, lr) * np.exp(excess)
+
+    table = simulate(loss, noise=0.002, rng=7, width=WIDTHS, lr=RATES, seed=seeds)
     return table.assign(**settings)
 
 
@@ -151,7 +153,8 @@ def random_search(**others):
     for width in WIDTHS:
         for lr in 10 ** rng.uniform(-4, -1.5, 40):
             drawn = {name: draw(rng) for name, draw in others.items()}
-            rows.append({"width": width, "lr": lr, **drawn, "loss": loss_at(width, lr, rng)})
+            loss = loss_at(width, lr) * np.exp(0.002 * rng.normal())
+            rows.append({"width": width, "lr": lr, **drawn, "loss": loss})
     return pd.DataFrame(rows)
 
 

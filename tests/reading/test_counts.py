@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import extrap
+from benchmarks.sweeps import simulate
 from extrap.errors import DataError
 from extrap.reading import read_runs
 from extrap.reading.names import from_logarithm, header_unit, kind_of
@@ -28,23 +29,18 @@ def loss_of(params, tokens):
 
 def grid():
     """Runs over parameters and tokens."""
-    table = pd.DataFrame([(n, d) for n in PARAMS for d in TOKENS], columns=["params", "tokens"])
-    noise = np.exp(1e-3 * np.random.default_rng(0).normal(size=len(table)))
-    return table.assign(loss=loss_of(table["params"], table["tokens"]) * noise)
+    return simulate(loss_of, noise=1e-3, params=PARAMS, tokens=TOKENS)
 
 
 def profiles(size="params"):
     """Runs of several sizes at each compute."""
-    table = pd.DataFrame(
-        [
-            (c, w)
-            for c in (1e17, 3e17, 1e18, 3e18, 1e19)
-            for w in (96, 128, 192, 256, 384, 512, 768, 1024, 1536)
-        ],
-        columns=["flops", "width"],
+    widths = (96, 128, 192, 256, 384, 512, 768, 1024, 1536)
+    table = simulate(
+        lambda flops, width: loss_of(96 * width**2.0, flops / (6 * 96 * width**2.0)),
+        flops=(1e17, 3e17, 1e18, 3e18, 1e19),
+        width=widths,
     )
     params = 96 * table["width"] ** 2.0
-    table["loss"] = loss_of(params, table["flops"] / (6 * params))
     return table if size == "width" else table.assign(params=params).drop(columns="width")
 
 
@@ -248,11 +244,8 @@ def test_runs_of_one_size_and_several_amounts_of_compute_are_never_pooled():
 
 
 def test_compute_that_follows_from_the_size_is_no_axis():
-    table = pd.DataFrame(
-        [(w, r, s) for w in (16, 32, 64, 128) for r in (0.01, 0.02, 0.04) for s in (0, 1)],
-        columns=["width", "lr", "seed"],
-    )
-    table["loss"] = 3 * table["width"] ** -0.1 * (1 + 0.02 * np.log2(table["lr"] / 0.02) ** 2)
+    axes = {"width": (16, 32, 64, 128), "lr": (0.01, 0.02, 0.04), "seed": (0, 1)}
+    table = simulate(lambda width: 3 * width**-0.1, optimum=lambda width: 0.02, cost=0.02, **axes)
     runs = read_runs(table.assign(flops=lambda t: 6e3 * t["width"] ** 2.0))
     assert (runs.sizes, runs.tuned) == (("width",), ("lr",))
 

@@ -539,11 +539,8 @@ def test_seeds_scatter_by_what_their_curves_err_by():
 
     Their mean would by √(1/7): no curve is known. Eight seeds at six sizes tell it to 11 %.
     """
-    rng = np.random.default_rng(0)
-    axes = {"width": WIDTHS, "seed": range(8), "u": range(-3, 4)}
-    frame = simulate(lambda width, seed, u: law(width) * np.exp(0.012 * u**2), **axes)
-    frame["loss"] *= np.exp(NOISE * rng.normal(size=len(frame)))
-    frame["lr"] = 2.0 ** frame.pop("u")
+    axes = {"width": WIDTHS, "seed": range(8), "lr": 2.0 ** np.arange(-3, 4)}
+    frame = simulate(law, optimum=lambda width: 1.0, cost=0.012, noise=NOISE, **axes)
     arm = tuned_arm("plain", Runs.from_frame(frame, sizes=["width"], tuned=["lr"]), level=0.9)
     variances = [np.var([*by_seed.values()], ddof=1) for by_seed in arm.by_size.values()]
     assert math.sqrt(np.mean(variances)) == pytest.approx(NOISE * math.sqrt(1 / 3), rel=0.3)

@@ -40,11 +40,8 @@ def last_size_at(table, factor):
 def over_decades():
     """Rates over 12 decades, losses over six e-folds."""
     axes = {"width": (16, 32, 64, 128), "lr": 10.0 ** np.arange(-9, 4)}
-
-    def loss(width, lr):
-        return (2 + 8 / width) * np.exp(np.minimum(0.02 * np.log2(lr / 0.005) ** 2, 6))
-
-    return simulate(loss, noise=0.01, **axes)
+    cost = {"optimum": lambda width: 0.005, "cost": lambda u: np.minimum(0.02 * u**2, 6)}
+    return simulate(lambda width: 2 + 8 / width, noise=0.01, **cost, **axes)
 
 
 def many_runs():

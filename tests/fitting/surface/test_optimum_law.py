@@ -34,11 +34,9 @@ def sweep_of(bend, *, seed=0, noise=0.003):
         x = np.log(width) - middle
         return np.exp(-4 - 0.4 * x + bend / 2 * x**2)
 
-    def loss(width, lr, seed):
-        return (1 + 8 / width) * np.exp(0.03 * np.log2(lr / best(width)) ** 2)
-
     axes = {"width": WIDTHS, "lr": 2.0 ** np.arange(-12, -2), "seed": range(2)}
-    return simulate(loss, noise=noise, rng=seed, **axes), best
+    options = {"optimum": best, "noise": noise, "rng": seed}
+    return simulate(lambda width: 1 + 8 / width, **options, **axes), best
 
 
 @pytest.fixture(scope="module")
@@ -64,11 +62,13 @@ def test_exponents_of_two_sizes_are_recovered():
     rates = 2.0 ** np.arange(-13, -5)
     axes = {"params": (1e8, 3e8, 1e9), "tokens": (1e9, 1e10, 1e11), "lr": rates}
 
-    def loss(params, tokens, lr):
-        best = 1.79 * params**-0.713 * tokens**0.307
-        return (1.5 + 400 / params**0.34) * np.exp(0.03 * np.log2(lr / best) ** 2)
-
-    draws = fitted(simulate(loss, noise=0.002, **axes), size=("params", "tokens"))
+    table = simulate(
+        lambda params, tokens: 1.5 + 400 / params**0.34,
+        optimum=lambda params, tokens: 1.79 * params**-0.713 * tokens**0.307,
+        noise=0.002,
+        **axes,
+    )
+    draws = fitted(table, size=("params", "tokens"))
     law = law_of(draws, size=("params", "tokens"))
     assert law.parameters["b1"] == pytest.approx(-0.713, abs=0.05)
     assert law.parameters["b2"] == pytest.approx(0.307, abs=0.03)
@@ -165,11 +165,10 @@ def test_saved_draws_say_what_they_said(tmp_path, table):
 
 
 @pytest.mark.parametrize("side", [1, -1])
-def test_runs_diverge_the_more_the_farther_beyond_a_cliff(table, side):
+def test_runs_diverge_the_more_the_farther_beyond_a_cliff(side):
     """An octave above the best rate, or below, if rates are counted downwards."""
-    off = np.log2(table["lr"] / true_lr(table["width"]))
-    hot = table.assign(loss=table["loss"].where(off < 1, math.inf), lr=table["lr"] ** side)
-    draws = fitted(hot)
+    hot = make_table(noise=0.004, seed=1, cliff=1)
+    draws = fitted(hot.assign(lr=hot["lr"] ** side))
     for width in (16.0, 192.0, 768.0):
         place = draws.at(np.log2([width]))
         tries = side * (math.log2(true_lr(width)) + np.linspace(-6, 6, 49))

@@ -34,14 +34,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pandas as pd
 
-import extrap
 from benchmarks.rows import Row
 from benchmarks.scores import LEVEL
 from benchmarks.sweeps import (
@@ -161,15 +159,8 @@ def losses(shape: str, rng: np.random.Generator, *, n_sizes: int = 0) -> dict[st
     table = SimulatedSweep(world, rng).table
     made = forecast_of(table, level=LEVEL)
     rng.normal(size=100 * (len(table) + 1))  # as was drawn before, so that figures can be compared
-    return new_runs(world, made, RATIOS, rng)
-
-
-def new_runs(
-    world: World, made: extrap.Forecast, ratios: Iterable[float], rng: np.random.Generator
-) -> dict[str, float]:
-    """Whether the intervals of the loss hold a new run at the true optimum of each size."""
     found = {"precision": world.noise**2 / world.n_seeds}
-    for ratio in ratios:
+    for ratio in RATIOS:
         s = world.beyond(ratio)
         truth = float(world.log_loss(s, world.optimum(s))[0] + world.noise * rng.normal())
         ends = logs_of(made.at(x=float(2.0 ** s[0, 0])).loss_pi)
@@ -177,27 +168,9 @@ def new_runs(
     return found
 
 
-def edges(rng: np.random.Generator) -> dict[str, float]:
-    """Five sizes on one grid that the optima of the two largest leave by up to 1 % of loss."""
-    world = draw_world(rng, n_sizes=5)
-    best = world.optimum(world.doublings)
-    if best[3] - best[4] < 0.2:  # it must drift for the optima to leave the grid
-        return {}
-    reach = math.sqrt(2 * 0.01 / world.curvature)
-    lowest = max(float(best[3]) + 0.05, float(best[4]) + 0.05)
-    lowest = min(lowest, float(best[4]) + reach)
-    made = forecast_of(SimulatedSweep(world, rng, lowest=lowest).table, level=LEVEL)
-    return new_runs(world, made, (1.0, *RATIOS), rng)
-
-
 def loss_rows(part: str, found: pd.DataFrame) -> list[Row]:
     """Coverage of the loss intervals."""
     return [_held(part, found, ratio, least) for ratio, least in LEAST[part].items()]
-
-
-def edge_rows(part: str, found: pd.DataFrame) -> list[Row]:
-    """Coverage inside and beyond a sweep whose largest sizes have their optimum at the edge."""
-    return [_held(part, found, ratio, 0.85) for ratio in (1.0, *RATIOS)]
 
 
 def _held(part: str, found: pd.DataFrame, ratio: float, least: float) -> Row:
@@ -216,7 +189,6 @@ def _held(part: str, found: pd.DataFrame, ratio: float, least: float) -> Row:
 PARTS = {
     **{f"loss, {shape}": DrawnPart(partial(losses, shape), loss_rows) for shape in LOSSES},
     "loss, three sizes": DrawnPart(partial(losses, "power and floor", n_sizes=3), loss_rows),
-    "edge of the two largest sizes": DrawnPart(edges, edge_rows),
 }
 
 

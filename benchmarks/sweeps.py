@@ -18,6 +18,8 @@ import pandas as pd
 import extrap
 from benchmarks.page import print_rows
 from benchmarks.rows import Row
+from extrap.analyses.allocation.budget_splits import ChinchillaLaw, optimal_split
+from extrap.records import Runs
 
 Array = np.ndarray
 Curve = Callable[[Array], Array]
@@ -76,6 +78,29 @@ def simulate(
     log_excess = log_excess + (cost(octaves) if callable(cost) else cost * octaves**2)
     losses = (loss(**sizes) * np.exp(log_excess)).where(octaves <= cliff, math.inf)
     return table.assign(loss=losses)
+
+
+def with_curves(table: pd.DataFrame, curves: Any, steps: Any, **columns: Any) -> Runs:
+    """Runs with their curves, (n_runs, n_steps), of which the last points are the losses."""
+    n, curves = len(table), np.asarray(curves)
+    points = {"run": np.repeat(np.arange(n), len(steps)), "step": np.tile(steps, n)}
+    return Runs.from_frame(
+        table.assign(loss=curves[:, -1]),
+        **{"sizes": ["width"], "tuned": ["lr"], **columns},
+        curves=pd.DataFrame({**points, "loss": curves.ravel()}),
+    )
+
+
+def simulate_profiles(
+    law: ChinchillaLaw, budgets: Any, ratios: Any, *, noise: float = 0.0, rng: Any = 0
+) -> pd.DataFrame:
+    """Runs at budgets of 6 N D, with so many times the parameters of the best split of each."""
+    table = grid(flops=budgets, ratio=ratios)
+    params = optimal_split(law, table["flops"].to_numpy()).params * table["ratio"].to_numpy()
+    tokens = table["flops"].to_numpy() / 6 / params
+    error = noise * np.random.default_rng(rng).normal(size=len(params))
+    loss = law.loss(params, tokens) * np.exp(error)
+    return pd.DataFrame({"params": params, "tokens": tokens, "loss": loss})
 
 
 WIDTHS = (16.0, 32.0, 64.0, 128.0, 192.0)

@@ -12,14 +12,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import settings
 
 import extrap
 import extrap.reporting.drawing as drawing
 from benchmarks.servers import ServerError, postgres_server
-from benchmarks.sweeps import make_table, true_loss, true_lr
+from benchmarks.sweeps import make_table, true_loss, true_lr, with_curves
 from extrap.cli import main
 from extrap.installing import how_to_install
 from tests.study_workloads import DIGITS, IMAGES, TEACHER
@@ -191,15 +190,7 @@ def curved():
     table = make_table()
     octaves = np.log2(table["lr"] / true_lr(table["width"]))
     curves = [make_curve(w, u, rng) for w, u in zip(table["width"], octaves, strict=True)]
-    steps = np.tile(1000 * FRACTIONS, len(table))
-    long = pd.DataFrame({"run": np.repeat(np.arange(len(table)), 50), "step": steps})
-    return extrap.Runs.from_frame(
-        table.assign(loss=[curve[-1] for curve in curves]),
-        sizes=["width"],
-        tuned=["lr"],
-        curves=long.assign(loss=np.concatenate(curves)),
-        source="a sweep with curves",
-    )
+    return with_curves(table, curves, 1000 * FRACTIONS, source="a sweep with curves")
 
 
 @pytest.fixture(scope="session")

@@ -133,6 +133,9 @@ FORECAST = ["forecast", "examples/sweep.csv", "--size", "width", "--tune", "lr"]
 @pytest.mark.parametrize(
     ("code", "unneeded"),
     [
+        ("import extrap", (*HEAVY, "extrap.records", "statsmodels")),
+        ("import extrap.reporting.index", HEAVY),
+        ("import extrap.reporting.markdown", HEAVY),
         ("from extrap.cli import main; main(['--help'])", HEAVY),
         (f"from extrap.cli import main; main({FORECAST})", UNNEEDED),
         (

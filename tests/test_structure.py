@@ -333,10 +333,6 @@ def test_each_library_that_the_package_stands_on_does_its_work(library):
         assert any(name.startswith(f"{place}.") for name in importers), place
 
 
-def test_a_library_without_work_has_no_importers():
-    assert importers_of("seaborn", read_modules({"reporting/drawing.py": "import numpy"})) == []
-
-
 def test_every_folder_of_an_analysis_is_listed():
     folders = {path.parent.name for path in (ROOT / "extrap/analyses").glob("*/__init__.py")}
     assert folders == set(FOLDERS)

@@ -11,8 +11,6 @@ import pytest
 
 import extrap
 
-from .test_packaging import HEAVY
-
 MODULES = {
     "extrap.analyses.comparison": "compare",
     "extrap.analyses.batch_size": "critical_batch",
@@ -42,13 +40,6 @@ MODULES = {
 HOMES = {name: module for module, names in MODULES.items() for name in names.split()}
 
 
-def run_python(code):
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=600
-    )
-    return done.stdout.split()
-
-
 def test_public_names_are_as_listed():
     assert sorted(extrap.__all__) == sorted([*HOMES, "__version__"])
     assert dir(extrap) == sorted(extrap.__all__)
@@ -72,12 +63,6 @@ def test_type_checkers_see_the_same_names():
         if node.module and node.module.startswith("extrap.")
     }
     assert typed == HOMES
-
-
-def test_import_pulls_in_no_heavy_library():
-    loaded = run_python("import sys, extrap; print(*sys.modules)")
-    assert "extrap" in loaded
-    assert set(loaded) & {*HEAVY, "extrap.records", "statsmodels"} == set()
 
 
 def test_version_is_that_of_the_installed_distribution():

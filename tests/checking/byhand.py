@@ -67,6 +67,23 @@ EVEN = special.ndtri((np.random.default_rng(0).permutation(N_DRAWS) + 0.5) / N_D
 """Standard normal numbers."""
 
 
+def size_draws(
+    optimum, law=None, *, curvature, asymmetry=0.0, turn=0.0, steepness=10.0, cliff=math.inf
+):
+    """Draws of optima, (n, columns), about which costs are k u² / 2; odds beyond a cliff."""
+    n, n_columns = optimum.shape
+    is_finite = math.isfinite(cliff)
+    return SizeDraws(
+        optimum=optimum,
+        law=optimum if law is None else law,
+        asymmetry=np.full((2, n, n_columns), asymmetry),
+        log_curvature=np.log(np.broadcast_to(curvature, (n, n_columns))),
+        turns=np.tile([turn, 0.0][: n_columns * (n_columns - 1)], (n, 1)),
+        steepness=np.tile([steepness, 0.0][:n_columns], (n, 1)) if is_finite else None,
+        threshold=steepness * (cliff - optimum[:, 0]) if is_finite else None,
+    )
+
+
 class KnownDraws(SurfaceDraws):
     """The optimum at any width is normal about `lr_at`, with a scatter in log rate."""
 
@@ -80,16 +97,7 @@ class KnownDraws(SurfaceDraws):
         )
         law = centre + of_law / math.log(2) * EVEN[:, None]
         optimum = centre + math.hypot(of_law, self.scatter) / math.log(2) * EVEN[:, None]
-        diverges = math.isfinite(self.cliff)
-        return SizeDraws(
-            optimum=optimum,
-            law=law,
-            asymmetry=np.zeros((2, N_DRAWS, 1)),
-            log_curvature=np.full((N_DRAWS, 1), math.log(0.04)),
-            turns=np.zeros((N_DRAWS, 0)),
-            steepness=np.full((N_DRAWS, 1), 10.0) if diverges else None,
-            threshold=10 * (self.cliff + centre - optimum[:, 0]) if diverges else None,
-        )
+        return size_draws(optimum, law, curvature=0.04, cliff=self.cliff + centre)
 
 
 def of_rate(*, scatter=0.24, cliff=math.inf):

@@ -1,12 +1,10 @@
-import itertools
 import math
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from benchmarks.sweeps import true_loss, true_lr
+from benchmarks.sweeps import grid, true_loss, true_lr, with_curves
 from extrap.checking.monitoring import Monitor, watch
 from extrap.errors import DataError
 from extrap.forecasting import forecast
@@ -159,15 +157,12 @@ def steep_sweep(n_points, noise, *, seeds=3, shared=0.0):
     rng = np.random.default_rng(5)
     x = np.arange(1, n_points + 1) / n_points
     bumps = [shared * rng.normal(size=n_points) for _ in range(seeds)]
-    rows, points = [], []
-    for width in (16, 32, 64, 128, 256):
-        for seed in range(seeds):
-            curve = steep(width, x, rng, noise=noise) * np.exp(bumps[seed])
-            part = pd.DataFrame({"run": len(rows), "step": 1000 * x, "loss": curve})
-            rows.append({"width": width, "seed": seed, "loss": float(curve[-1])})
-            points.append(part)
-    runs = Runs.from_frame(pd.DataFrame(rows), sizes=["width"], curves=pd.concat(points))
-    return forecast(runs)
+    table = grid(width=(16, 32, 64, 128, 256), seed=range(seeds))
+    curves = [
+        steep(width, x, rng, noise=noise) * np.exp(bumps[seed])
+        for width, seed in table.itertuples(index=False)
+    ]
+    return forecast(with_curves(table, curves, 1000 * x, tuned=()))
 
 
 @pytest.mark.parametrize(
@@ -250,13 +245,10 @@ def even_curve(width, octaves, rng):
 
 def even_sweep():
     rng = np.random.default_rng(13)
-    rows, points = [], []
-    for width, octaves in itertools.product((16, 32, 64, 128), np.repeat(range(-4, 5), 2)):
-        curve = even_curve(width, octaves, rng)
-        points.append(pd.DataFrame({"run": len(rows), "step": EVEN_STEPS, "loss": curve}))
-        rows.append({"width": width, "lr": 2.0**octaves * true_lr(width), "loss": curve[-1]})
-    table = pd.DataFrame(rows).assign(seed=np.arange(len(rows)) % 2)
-    return Runs.from_frame(table, sizes=["width"], tuned=["lr"], curves=pd.concat(points))
+    table = grid(width=(16, 32, 64, 128), octaves=range(-4, 5), seed=range(2))
+    curves = [even_curve(row.width, row.octaves, rng) for row in table.itertuples()]
+    lr = 2.0 ** table.pop("octaves") * true_lr(table["width"])
+    return with_curves(table.assign(lr=lr), curves, EVEN_STEPS)
 
 
 @pytest.mark.parametrize("octaves", [-3, -2, 2, 3])

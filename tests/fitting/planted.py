@@ -1,19 +1,14 @@
-"""Sweeps with one planted fault that a forecast must name.
+"""Sweeps of a learning rate and a weight decay over five sizes with three seeds.
 
-Sweeps of a learning rate and a weight decay over five sizes with three seeds, whose optimum moves
-with size. Noise is .3 to 5 %, a third of it a seed's at all sizes alike.
+The optimum moves with size. Noise is .3 to 5 %, a third of it a seed's at all sizes alike.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-import extrap
-from benchmarks.sweeps import grid, skewed
-from extrap.records import Remedy
+from benchmarks.sweeps import grid
 
 Optimum = Callable[[np.ndarray], np.ndarray]
 """log2 of the optimum over log2 of the size, above the smallest one."""
@@ -84,78 +79,3 @@ def draw(
     error = of_seed[seed.astype(int)] + np.sqrt(2 / 3) * sd * rng.normal(size=len(width))
     columns = {"width": width, "lr": lr, "weight_decay": decay, "seed": seed}
     return pd.DataFrame({**columns, "loss": np.exp(law + cost + error)})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Planted:
-    """A sweep of a learning rate with one fault that keeps it from reaching its target.
-
-    Attributes:
-        sizes: Widths.
-        rates: log2 of the learning rates.
-        seeds: How many.
-        noise: Standard deviation of a log loss.
-        target: Width that is asked for.
-        law: Number of the draw of the laws, which stay the same when a remedy is tried.
-    """
-
-    sizes: tuple[float, ...]
-    rates: np.ndarray
-    seeds: int
-    noise: float
-    target: float
-    law: int
-
-    def table(self, remedy: Remedy | None = None) -> pd.DataFrame:
-        """Its runs: a loss with a floor, and an excess that is steeper at high rates.
-
-        Args:
-            remedy: Its runs are added, with seeds of their own.
-        """
-        rng = np.random.default_rng([self.law, 1])
-        floor, exponent, move = rng.uniform(0.5, 2), rng.uniform(0.25, 0.5), rng.uniform(0.2, 0.5)
-        cost, rise = rng.uniform(0.02, 0.08), rng.uniform(0.2, 0.8)
-
-        runs = grid(width=self.sizes, lr=2.0**self.rates, seed=range(self.seeds))
-        if remedy is not None:
-            added = pd.DataFrame(list(remedy.runs)).merge(
-                grid(seed=range(100, 100 + remedy.seeds)), how="cross"
-            )
-            runs = pd.concat([runs, added], ignore_index=True)
-        octaves = np.log2(runs["lr"] / (0.02 * (runs["width"] / 16) ** -move))
-        excess = np.minimum(skewed(octaves, 2 * cost, rise), 3.0)
-        error = self.noise * np.random.default_rng([self.law, 2]).normal(size=len(runs))
-        loss = floor + 2 * (runs["width"] / 16) ** -exponent
-        return runs.assign(loss=loss * np.exp(excess + error))
-
-
-def plant(cause: str, number: int) -> Planted:
-    """A sweep with one fault.
-
-    Seeds that differ by 8 to 30 %; three rates, a factor of 23 apart; three sizes within a factor
-    of two; or a grid that ends above the best rates of the larger sizes.
-    """
-    rng = np.random.default_rng([number, 0])
-    sizes, start = 16.0 * 2.0 ** np.arange(5), rng.uniform(-0.5, 0.5)
-    common = {"sizes": tuple(sizes), "target": 2048.0, "law": number, "seeds": 3, "noise": 0.003}
-    rates = {
-        "noise": start + np.arange(-10.0, -2.0),
-        "grid": 2 * start + np.array([-11.5, -7.0, -2.5]),
-        "sizes": start + np.arange(-9.0, -3.0),
-        "edge": start + np.arange(-6.8, -2.0),
-    }[cause]
-    change: dict[str, dict[str, Any]] = {
-        "noise": {"seeds": int(rng.integers(2, 4)), "noise": rng.uniform(0.08, 0.3)},
-        "grid": {"sizes": tuple(sizes[:4]), "target": 1024.0},
-        "sizes": {"sizes": ((16.0, 24.0, 32.0), (32.0, 45.0, 64.0))[number % 2]},
-        "edge": {},
-    }
-    return Planted(**{**common, "rates": rates, **change[cause]})
-
-
-def refusals(sweep: Planted, remedy: Remedy | None = None) -> tuple[extrap.Forecast, list[str]]:
-    """The forecast, and what it refuses at the target: the rate, the loss."""
-    made = extrap.forecast(sweep.table(remedy), size="width", tune="lr")
-    target = {"width": sweep.target}
-    is_given = {"lr": made.is_tuned_at(target), "loss": made.doubt_loss(target) is None}
-    return made, [name for name, given in is_given.items() if not given]

@@ -156,14 +156,11 @@ def tables(tmp_path, monkeypatch):
         make().to_csv(f"{name}.csv", index=False)
 
 
-@pytest.mark.parametrize("command", QUICK)
+@pytest.mark.parametrize(
+    "command",
+    [*QUICK, *(pytest.param(c, marks=pytest.mark.slow) for c in COMMANDS if c not in QUICK)],
+)
 def test_what_is_proposed_works(command, tables, monkeypatch):
-    assert faults(Terminal(monkeypatch), tuple(shlex.split(command))) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in QUICK])
-def test_what_is_proposed_of_small_tables_works(command, tables, monkeypatch):
     assert faults(Terminal(monkeypatch), tuple(shlex.split(command))) == []
 
 

@@ -152,33 +152,6 @@ def test_page_is_readable_without_scripts(browser, pages):
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
 
-def test_the_first_screen_holds_the_answer_and_both_figures(browser, pages):
-    show(browser, pages["report"])
-    bottoms, words, headings, height = browser.execute_script(
-        "const visible = e => e.getClientRects().length > 0;"
-        "const boxes = [...document.querySelectorAll('.answer, .columns svg')].filter(visible)"
-        "  .slice(0, 3).map(e => e.getBoundingClientRect().bottom);"
-        "return [boxes, document.body.innerText.split(/\\s+/).length,"
-        " [...document.querySelectorAll('h1,h2,h3')].filter(visible).length,"
-        " document.documentElement.scrollHeight]"
-    )
-    assert len(bottoms) == 3
-    assert max(bottoms) <= 900
-    assert words <= 600
-    assert headings <= 8
-    assert height <= 2.5 * 900
-
-
-def test_a_phone_shows_the_verdict_without_scrolling_sideways(browser, pages):
-    show(browser, pages["report"], width=390)
-    rights = browser.execute_script(
-        "return [...document.querySelectorAll('tbody th')].filter(e => e.getClientRects().length)"
-        ".map(e => e.getBoundingClientRect().right)"
-    )
-    assert rights
-    assert max(rights) <= 390
-
-
 def test_print_shows_what_is_folded_in_light_colours(browser, pages):
     show(browser, pages["report"], scheme="dark", media="print")
     heights, ink = browser.execute_script(

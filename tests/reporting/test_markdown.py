@@ -1,7 +1,5 @@
 """The summary says what the page says, and nothing in it acts."""
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -84,13 +82,3 @@ def test_a_long_text_ends_at_a_word():
     text = escaped("word " * 1000)
     assert text.endswith("word…")
     assert 100 < len(escaped("a " + "x" * 10_000)) < 1000
-
-
-HEAVY = {"matplotlib", "numpy", "pandas", "scipy", "sklearn"}
-
-
-@pytest.mark.parametrize("module", ["index", "markdown"])
-def test_who_reads_and_sums_up_pages_loads_no_tables_and_no_figures(module):
-    code = f"import sys, extrap.reporting.{module}; print(*sys.modules)"
-    loaded = subprocess.check_output([sys.executable, "-c", code], text=True)
-    assert not HEAVY & set(loaded.split())

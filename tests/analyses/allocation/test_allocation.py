@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from benchmarks.sweeps import simulate_profiles
 from extrap import DataError, allocate, forecast, read_runs
 from extrap.analyses.allocation import allocation, fit_split, law, read_points
 from extrap.analyses.allocation.allocation import _disagreement
@@ -23,15 +24,8 @@ COLUMNS = ("params", "tokens", "loss")
 
 def simulated(*, noise=0.002, seed=0, width=4.0):
     """Seven sizes around the optimum at each of five budgets."""
-    rng = np.random.default_rng(seed)
-    rows = []
-    for flops in BUDGETS:
-        best = float(optimal_split(LAW, flops).params)
-        for params in best * width ** np.linspace(-1, 1, 7):
-            tokens = flops / 6 / params
-            loss = float(LAW.loss(params, tokens)) * np.exp(noise * rng.normal())
-            rows.append({"params": params, "tokens": tokens, "loss": loss})
-    return pd.DataFrame(rows)
+    ratios = width ** np.linspace(-1, 1, 7)
+    return simulate_profiles(LAW, BUDGETS, ratios, noise=noise, rng=seed)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 from statsmodels.regression.linear_model import OLS, WLS
 
+from benchmarks.sweeps import simulate_profiles
 from extrap import DataError, forecast, read_runs
 from extrap.analyses.allocation.budget_splits import ChinchillaLaw, ComputeRule, optimal_split
 from extrap.analyses.allocation.points import read_points
@@ -34,15 +35,11 @@ def profile(*, reach=16.0, shift=0.0, n=15):
 
 
 def table(budgets, *, n=9, noise=0.0, wobble=0.0):
-    rng = np.random.default_rng(0)
-    rows = []
-    for flops in budgets:
-        best = float(optimal_split(SKEWED, flops).params)
-        for params in best * 4 ** np.linspace(-1, 1, n):
-            tokens = flops / 6 / params * np.exp(wobble * rng.uniform(-1, 1))
-            loss = float(SKEWED.loss(params, tokens)) * np.exp(noise * rng.normal())
-            rows.append({"params": params, "tokens": tokens, "loss": loss})
-    return pd.DataFrame(rows)
+    made = simulate_profiles(SKEWED, budgets, 4 ** np.linspace(-1, 1, n), noise=noise)
+    if not wobble:
+        return made
+    tokens = made["tokens"] * np.exp(wobble * np.random.default_rng(0).uniform(-1, 1, len(made)))
+    return made.assign(tokens=tokens, loss=SKEWED.loss(made["params"], tokens))
 
 
 def points(frame):
@@ -84,12 +81,9 @@ def test_coarse_profiles_hold_the_truth_with_any_number_of_seeds(n_seeds):
     for seed in range(20):
         rng = np.random.default_rng(seed)
         ladder = 3.0 ** (np.arange(-3, 4) + rng.uniform(-0.5, 0.5))
-        budgets = np.repeat(6e18 * 4.0 ** np.arange(5), 7 * n_seeds)
-        best = optimal_split(law, budgets).params
-        params = best * np.tile(np.repeat(ladder, n_seeds), 5)
-        tokens = budgets / 6 / params
-        loss = law.loss(params, tokens) * np.exp(0.003 * rng.normal(size=len(params)))
-        frame = pd.DataFrame({"params": params, "tokens": tokens, "loss": loss})
+        budgets = 6e18 * 4.0 ** np.arange(5)
+        repeated = np.repeat(ladder, n_seeds)
+        frame = simulate_profiles(law, budgets, repeated, noise=0.003, rng=rng)
         found = profile_optima(points(frame)).split(1e23, level=0.95)
         ratios.append(found.params.value / truth)
         held += truth in found.params.ci

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.sweeps import with_curves
 from extrap.analyses.sweep.answer import answer_rows, forecast_answer, transfer_answer
 from extrap.analyses.sweep.charts import (
     curve_charts,
@@ -20,9 +21,10 @@ from extrap.analyses.sweep.page import forecast_page, report
 from extrap.analyses.sweep.sizes import size_axis
 from extrap.analyses.sweep.tables import optima_table
 from extrap.analyses.sweep.verdicts import check
+from extrap.cli import main
 from extrap.forecasting import forecast
 from extrap.reading import read_runs
-from extrap.records import Interval, Runs
+from extrap.records import Interval
 from extrap.reporting.blocks import Details, Figure
 from extrap.reporting.html import page_html
 from extrap.reporting.index import write_index
@@ -160,12 +162,8 @@ def big_runs(watched, draw_curve, n=2, width=512.0):
     best = watched.at(width=width).tuned["lr"].value
     octaves = [0.0] * n + [3.0] * n
     curves = [draw_curve(width, u, rng) for u in octaves]
-    rates, losses = [best * 2**u for u in octaves], [curve[-1] for curve in curves]
-    table = pd.DataFrame({"lr": rates, "seed": range(2 * n), "loss": losses})
-    steps = {"run": np.repeat(range(2 * n), len(STEPS)), "step": np.tile(STEPS, 2 * n)}
-    points = pd.DataFrame({**steps, "loss": np.concatenate(curves)})
-    table = table.assign(width=width, stage="check")
-    return Runs.from_frame(table, sizes=["width"], tuned=["lr"], curves=points)
+    table = pd.DataFrame({"lr": [best * 2**u for u in octaves], "seed": range(2 * n)})
+    return with_curves(table.assign(width=width, stage="check"), curves, STEPS)
 
 
 def test_training_curves_stand_on_the_band_of_tuned_runs(watched, draw_curve):
@@ -279,11 +277,12 @@ def test_index_lists_reports_newest_first_and_nothing_else(tmp_path, made):
         dated = replace(made, created=f"2026-01-0{day}T00:00:00+00:00")
         report(dated, path=tmp_path / f"{title[0]} {day}.html", title=title, question="Why?")
     (tmp_path / "other.html").write_text("<html><head><title>no</title></head></html>")
-    path = write_index(tmp_path)
-    listed = re.findall(r'<a href="(\./[^"]*)">([^<]*)<', path.read_text(encoding="utf-8"))
+    assert main(["index", str(tmp_path)]) == 0
+    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+    listed = re.findall(r'<a href="(\./[^"]*)">([^<]*)<', text)
     assert listed == [("./N%202.html", "Newer"), ("./O%201.html", "Older &amp; &lt;b&gt;")]
-    before = path.read_bytes()
-    assert write_index(tmp_path).read_bytes() == before
+    assert re.findall(r'data-label="(?:status|kind)"[^>]*>([^<]*)<', text) == ["forecast"] * 4
+    assert write_index(tmp_path).read_text(encoding="utf-8") == text
 
 
 def test_values_at_which_every_run_diverged_have_empty_cells_of_their_own():

@@ -8,26 +8,17 @@ from scipy import stats
 
 from extrap.fitting.refusals import doubt_tuned
 from extrap.fitting.surface.answers import answer
-from extrap.fitting.surface.draws import SizeDraws
+from tests.checking.byhand import size_draws
 
 N = 4000
 EVEN = stats.norm.ppf((np.random.default_rng(0).permutation(N) + 0.5) / N)
 """Standard normal numbers."""
 
 
-def drawn(octaves, curvature, *, asymmetry=0.0, steepness=None, threshold=0.0):
+def drawn(octaves, curvature, *, steepness=1.0, threshold=math.inf):
     """A normal optimum about 0 and a parabola; log odds of divergence with a fixed threshold."""
     optimum = octaves * EVEN[:, None]
-    diverges = steepness is not None
-    return SizeDraws(
-        optimum=optimum,
-        law=optimum,
-        asymmetry=np.full((2, N, 1), asymmetry),
-        log_curvature=np.full((N, 1), math.log(curvature)),
-        turns=np.zeros((N, 0)),
-        steepness=np.full((N, 1), steepness) if diverges else None,
-        threshold=steepness * (threshold - optimum[:, 0]) if diverges else None,
-    )
+    return size_draws(optimum, curvature=curvature, steepness=steepness, cliff=threshold)
 
 
 def mean_cost(value, octaves, curvature):
@@ -83,9 +74,7 @@ def test_the_value_to_use_has_the_smallest_expected_cost():
 
 
 def test_the_steeper_side_is_avoided_the_more_the_less_is_known():
-    values = [
-        answer(drawn(octaves, 0.06, asymmetry=0.0)).values[0] for octaves in (0.01, 0.5, 1.0)
-    ]
+    values = [answer(drawn(octaves, 0.06)).values[0] for octaves in (0.01, 0.5, 1.0)]
     assert values == pytest.approx([0.0] * 3, abs=0.12)
     lean = []
     for octaves in (0.01, 0.5, 1.0):

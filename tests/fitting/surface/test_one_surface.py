@@ -9,7 +9,7 @@ import pytest
 import extrap
 from benchmarks.sweeps import make_table, simulate, true_loss, true_lr
 from extrap.fitting.surface.answers import answer
-from extrap.fitting.surface.draws import SizeDraws, draw, draw_parameters
+from extrap.fitting.surface.draws import draw, draw_parameters
 from extrap.fitting.surface.surface import Surface, fit_surfaces
 from extrap.fitting.surface.surface_noise import (
     VARIANCE_SHARES,
@@ -19,6 +19,7 @@ from extrap.fitting.surface.surface_noise import (
     of_seeds,
 )
 from extrap.fitting.surface.sweep_arrays import arrays_of, complete_pruned
+from tests.checking.byhand import size_draws
 
 STEP = 1e-6
 
@@ -208,17 +209,7 @@ def test_draws_move_to_the_mode_of_other_spreads():
 
 def test_cost_of_mistuning_is_over_what_can_be_reached():
     """Where runs diverge just above the optimum, the best safe value is not mistuned."""
-    n = 600
-    draws = SizeDraws(
-        optimum=np.zeros((n, 1)),
-        law=np.zeros((n, 1)),
-        asymmetry=np.zeros((2, n, 1)),
-        log_curvature=np.full((n, 1), math.log(0.03)),
-        turns=np.zeros((n, 0)),
-        steepness=np.full((n, 1), 5.0),
-        threshold=np.full(n, 1.0),
-    )
-    said = answer(draws)
+    said = answer(size_draws(np.zeros((600, 1)), curvature=0.03, steepness=5.0, cliff=0.2))
     assert said.values[0] < -0.3
     assert said.cost > 0.002
     assert said.mistuned < 1e-4
@@ -234,18 +225,13 @@ def test_the_best_runs_of_a_size_are_never_taken_to_be_far_off():
 
 
 def test_a_threshold_does_not_hide_what_another_column_costs():
-    n, rng = 2000, np.random.default_rng(0)
-    optimum = rng.normal(size=(n, 2)) * [0.2, 2.0]
-    shape = {
-        "asymmetry": np.zeros((2, n, 2)),
-        "log_curvature": np.full((n, 2), math.log(0.03)),
-        "turns": np.zeros((n, 2)),
-    }
-    plain = answer(SizeDraws(optimum=optimum, law=optimum, **shape))
-    diverging = {"steepness": np.tile([5.0, 0.0], (n, 1)), "threshold": np.full(n, 50.0)}
-    far = SizeDraws(optimum=optimum, law=optimum, **diverging, **shape)
-    assert plain.mistuned == pytest.approx(0.06, rel=0.1)
-    assert answer(far).mistuned == pytest.approx(plain.mistuned, rel=0.05)
+    optimum = np.random.default_rng(0).normal(size=(2000, 2)) * [0.2, 2.0]
+    plain, far = (
+        answer(size_draws(optimum, curvature=0.03, steepness=5.0, cliff=cliff)).mistuned
+        for cliff in (math.inf, 10.0)
+    )
+    assert plain == pytest.approx(0.06, rel=0.1)
+    assert far == pytest.approx(plain, rel=0.05)
 
 
 def test_two_columns_of_which_one_does_nothing():

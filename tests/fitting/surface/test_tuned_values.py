@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from extrap.fitting.surface.draws import SizeDraws
 from extrap.fitting.surface.tuned_values import TunedValues
-from tests.checking.byhand import LARGE, by_hand, lr_at, of_rate
+from tests.checking.byhand import LARGE, by_hand, lr_at, of_rate, size_draws
 
 SD = 0.26 / math.log(2)
 """Octaves: of the optimum at width 1024."""
@@ -91,13 +90,7 @@ def two_columns(curvatures, turn=0.0, n=2048):
         size=LARGE,
         names=("lr", "wd"),
         level=0.9,
-        draws=SizeDraws(
-            optimum=z,
-            law=z,
-            asymmetry=np.zeros((2, n, 2)),
-            log_curvature=np.log(np.tile(curvatures, (n, 1))),
-            turns=np.tile([turn, 0.0], (n, 1)),
-        ),
+        draws=size_draws(z, curvature=curvatures, turn=turn),
     )
 
 

@@ -1,12 +1,10 @@
-"""Compute-optimal splits: Chinchilla's runs, Porian's walk, coverage.
+"""Compute-optimal splits: Chinchilla's runs, Porian's walk.
 
     python -m benchmarks.allocations [DATA]
 
 1. Chinchilla's runs, digitised, without the five that the replication leaves out.
 2. Porian et al. (2024, arXiv 2406.19146): five settings, two data sets, from Kaplan's exponent to
    Chinchilla's; and the losses of the largest budgets' optima from the smaller ones.
-3. Simulated isoFLOP profiles: how often the 95 % intervals hold the truth, where the law is true
-   and where its terms add up otherwise.
 
 Closed forms of published laws are in `tests/published`; our own study is `studies/allocation.py`.
 """
@@ -20,12 +18,10 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.page import print_rows
-from benchmarks.rows import DATA, Row, chinchilla, require, share_row
-from extrap.analyses.allocation import allocate, fit_split, read_points
-from extrap.analyses.allocation.budget_splits import ChinchillaLaw, optimal_split
+from benchmarks.rows import DATA, Row, chinchilla, require
+from extrap.analyses.allocation import allocate, read_points
 from extrap.analyses.allocation.profiles import profile_optima
 from extrap.forecasting import forecast
-from extrap.laws.base import Array
 from extrap.reading import read_runs
 
 SETTING = ["dataset", "hparams", "warmup", "decay", "param_count"]
@@ -44,10 +40,6 @@ WALK = {
     "rw": (0.835, 0.706, 0.602, 0.571, 0.497),
 }
 """Data set → published exponents in these settings."""
-TRUTH = ChinchillaLaw(E=1.8, A=480.0, B=2000.0, alpha=0.34, beta=0.37)
-BENDS, BEYOND = (1.0, 0.8), (4.0, 100.0)
-"""k of `E + (A / N^α + B / D^β)^k`, 1 in the law that is fitted; budgets, times the largest."""
-N_REPLICATES, SD = 100, 0.003
 
 
 def chinchilla_rows(data: Path) -> list[Row]:
@@ -143,48 +135,7 @@ def beyond_rows(found: pd.DataFrame) -> list[Row]:
     return rows
 
 
-def _design() -> tuple[Array, Array]:
-    """Parameters and tokens of five budgets of nine sizes each."""
-    budgets = np.repeat(6e18 * 4.0 ** np.arange(5), 9)
-    best = np.array([float(optimal_split(TRUTH, c).params) for c in budgets])
-    params = best * np.tile(6.0 ** np.linspace(-1, 1, 9), 5)
-    return params, budgets / 6 / params
-
-
-def coverage_rows(n_replicates: int = N_REPLICATES) -> list[Row]:
-    """95 % intervals of simulated profiles: of N_opt and its exponent, and of the loss."""
-    params, tokens = _design()
-    last, part = float((6 * params * tokens).max()), "simulated isoFLOP profiles"
-    held: dict[str, list[bool]] = {}
-    best, exponent = float(optimal_split(TRUTH, 100 * last).params), float(TRUTH.exponent)
-    rng = np.random.default_rng(0)
-    for _ in range(n_replicates):
-        loss = TRUTH.loss(params, tokens) * np.exp(SD * rng.normal(size=len(params)))
-        table = pd.DataFrame({"params": params, "tokens": tokens, "loss": loss})
-        for name, found in allocate(table, flops=100 * last).estimators.items():
-            if name in ("parametric", "isoflop"):
-                held.setdefault(f"N_opt, {name}", []).append(best in found.params.ci)
-                held.setdefault(f"its exponent, {name}", []).append(exponent in found.exponent.ci)
-    for k in BENDS:
-        rng = np.random.default_rng(1)
-        for i in range(n_replicates):
-            loss = TRUTH.E + (TRUTH.loss(params, tokens) - TRUTH.E) ** k
-            loss = loss * np.exp(SD * rng.normal(size=len(params)))
-            table = pd.DataFrame({"params": params, "tokens": tokens, "loss": loss})
-            fitted = fit_split(read_points(table), seed=i)
-            for beyond in BEYOND:
-                split = fitted.at(beyond * last)
-                at = (np.array(split.params.value), np.array(split.tokens.value))
-                true = float(TRUTH.E + (TRUTH.loss(*at) - TRUTH.E) ** k)
-                name = f"the loss at {beyond:g} times the largest compute, k = {k:g}"
-                held.setdefault(name, []).append(true in split.loss.ci)
-    return [
-        share_row(part, f"95 % intervals of {name}", hits, least=0.93 if "loss" in name else 0.9)
-        for name, hits in held.items()
-    ]
-
-
 if __name__ == "__main__":
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DATA
-    published = [*walk_rows(folder), *beyond_rows(losses_beyond(folder))]
-    print_rows([*chinchilla_rows(folder), *published, *coverage_rows()])
+    porian = [*walk_rows(folder), *beyond_rows(losses_beyond(folder))]
+    print_rows([*chinchilla_rows(folder), *porian])

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from benchmarks import optima, optimum_laws, published, simulated
+from benchmarks import optima, published, simulated
 from benchmarks.page import Part, Words, parser_of, run_parts
 from benchmarks.scores import score_all
 
@@ -43,11 +43,6 @@ def parts(data: Path, n_replicates: int) -> dict[str, Part]:
         "chinchilla": Part(partial(published.refit, data), published.refit_rows, (CHINCHILLA,)),
         "larger": Part(partial(optima.judge_larger, data), optima.rows, (STEP_LAW,)),
         "rolling": Part(partial(optima.judge_rolling, data), optima.rolling_rows, (STEP_LAW,)),
-        "porian": Part(
-            partial(optimum_laws.judge_porian, data),
-            optimum_laws.porian_rows,
-            ("porian_optima.csv",),
-        ),
         "simulated": Part(partial(simulated.simulate_all, n_replicates), simulated.rows),
         "backtests": Part(
             partial(published.judge_backtests, data),

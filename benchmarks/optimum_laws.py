@@ -24,17 +24,14 @@ import pandas as pd
 from scipy import special, stats
 
 import extrap
-from benchmarks.optima import N_BELOW, SIZES, TUNED, Array, optimum_row, step_law
+from benchmarks.optima import N_BELOW, SIZES, TUNED, Array, step_law
 from benchmarks.page import ROOT, print_rows
 from benchmarks.rows import DATA, Row, require
-from benchmarks.scores import LEVEL
 from extrap.fitting.surface import optimum_process
 from extrap.fitting.surface.optimum_process import OptimumProcess
 from extrap.fitting.surface.surface import fit_surfaces
 from extrap.fitting.surface.sweep_arrays import arrays_of
 
-LEAST_WEIGHT, N_POINTS, REACH = 1e-6, 4001, 6.0
-"""Of a choice of spreads; points of a distribution function, over so many deviations."""
 STEP_LAW = ("Step Law lr", "Step Law batch")
 WIDTHS = {"Metz": "studies/metz_full.csv", "sweep.csv": "examples/sweep.csv"}
 SOURCES = (*STEP_LAW, "Porian", *WIDTHS)
@@ -70,51 +67,22 @@ class Mixture(NamedTuple):
     means: Array
     sds: Array
 
-    def quantiles(self, *levels: float) -> Array:
-        """(levels, T)."""
-        low = (self.means - REACH * self.sds).min(axis=0)
-        points = np.linspace(low, (self.means + REACH * self.sds).max(axis=0), N_POINTS)
-        below = np.zeros_like(points)
-        for weight, mean, sd in zip(*self, strict=True):
-            below += weight * special.ndtr((points - mean) / sd)
-        found = [np.interp(levels, b, p) for b, p in zip(below.T, points.T, strict=True)]
-        return np.array(found).T
 
-
-def beyond(seen: Seen, below: Array, targets: Array, least: float = LEAST_WEIGHT) -> Mixture:
-    """What some optima say of those at targets (T, C) under the constants of the module.
-
-    Args:
-        seen: All optima.
-        below: Which of them speak.
-        targets: log2 of sizes, (T, C).
-        least: Spreads of a smaller probability are left out.
-    """
+def beyond(seen: Seen, below: Array, targets: Array) -> Mixture:
+    """What the optima `below` say of those at targets, log2 of sizes (T, C)."""
     process = OptimumProcess(seen.log_sizes[below])
     information = np.linalg.inv(seen.covariance[np.ix_(below, below)])
     values, same = seen.values[below], np.eye(int(below.sum()))
     centre = float(np.median(values))
     weights = process.weigh(information, information @ values, centre)
-    kept = np.flatnonzero(weights >= least)
     means, sds = [], []
-    for number in kept:
-        own = process.covariances[number]
+    for own, spreads in zip(process.covariances, process.grid, strict=True):
         covariance = np.linalg.solve(same + own @ information, own)
         off = covariance @ (information @ (values - centre))
-        pull, sd = process.beyond(targets, process.grid[number])
+        pull, sd = process.beyond(targets, spreads)
         means.append(centre + pull @ off)
         sds.append(np.sqrt(sd**2 + np.einsum("ts,su,tu->t", pull, covariance, pull)))
-    return Mixture(weights[kept] / weights[kept].sum(), np.array(means), np.array(sds))
-
-
-def forecasts(seen: Seen, below: Array) -> pd.DataFrame:
-    """Of the optima that are not below; `kept` is the value of the largest one below."""
-    low, mid, high = beyond(seen, below, seen.log_sizes[~below]).quantiles(
-        0.5 - LEVEL / 2, 0.5, 0.5 + LEVEL / 2
-    )
-    kept = seen.values[below][seen.log_sizes[below].mean(axis=1).argmax()]
-    truth = seen.values[~below]
-    return pd.DataFrame({"low": low, "mid": mid, "high": high, "truth": truth, "kept": kept})
+    return Mixture(weights / weights.sum(), np.array(means), np.array(sds))
 
 
 def porian(data: Path = DATA) -> list[Seen]:
@@ -128,18 +96,6 @@ def porian(data: Path = DATA) -> list[Seen]:
         variance = np.diag((logs[:, 2] / np.log(2)) ** 2)
         found.append(Seen(np.log2(logs[:, :1]), np.log2(logs[:, 1]), variance))
     return found
-
-
-def judge_porian(data: Path = DATA) -> pd.DataFrame:
-    """Larger budgets from the smaller ones, by rolling origin."""
-    return pd.concat(
-        forecasts(seen, below) for seen in porian(data) for below, _ in seen.origins(N_BELOW)
-    )
-
-
-def porian_rows(found: pd.DataFrame) -> list[Row]:
-    """Errors and intervals."""
-    return [optimum_row("Porian et al., best model size", "rolling origin over budgets", found)]
 
 
 @cache
@@ -205,7 +161,7 @@ def _under_each(source: str, _key: object) -> list[tuple[Array, Array]]:
     with constants(**even), np.errstate(divide="ignore"):
         for seen in parts:
             for below, above in seen.origins(n_below):
-                mixture = beyond(seen, below, seen.log_sizes[above], least=0.0)
+                mixture = beyond(seen, below, seen.log_sizes[above])
                 sds = np.sqrt(mixture.sds**2 + np.diag(seen.covariance)[above])
                 densities = stats.norm.logpdf(seen.values[above], mixture.means, sds)
                 found.append((np.log(mixture.weights), densities))

@@ -340,17 +340,13 @@ def test_sizes_that_move_together_count_as_one_and_others_have_a_law_of_both():
 def test_three_sizes_have_one_verdict_and_an_interval_that_agrees_with_it(n_seeds):
     rng, seen = np.random.default_rng(n_seeds), set()
     for draw in range(12):
-        tables = {
-            name: pd.DataFrame(
-                [
-                    (w, s, scale * (1.5 + 8 / w) * math.exp(rng.normal(0, 0.003)))
-                    for w in (16, 32, 64)
-                    for s in range(n_seeds)
-                ],
-                columns=["width", "seed", "loss"],
-            )
-            for name, scale in {"plain": 1.0, "treated": 1 + 0.01 * (draw % 3)}.items()
-        }
+        axes = {"width": (16, 32, 64), "seed": range(n_seeds)}
+        plain, treated = (
+            simulate(lambda width, seed: 1.5 + 8 / width, noise=0.003, rng=rng, **axes)
+            for _ in range(2)
+        )
+        treated["loss"] *= 1 + 0.01 * (draw % 3)
+        tables = {"plain": plain, "treated": treated}
         (contrast,) = extrap.compare(tables, size="width", tune=()).contrasts
         seen.add(contrast.verdict)
         shown = contrast.decisive.difference

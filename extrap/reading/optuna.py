@@ -85,6 +85,7 @@ class StoredStudy(NamedTuple):
         attributes: Of the study, not of its trials.
         metrics: What its values are called → whether they are maximised.
         storage: Where its trials are.
+        finished: Its finished trials by number, where they are in memory.
     """
 
     full_name: str
@@ -93,6 +94,7 @@ class StoredStudy(NamedTuple):
     attributes: Mapping[str, Any]
     metrics: Mapping[str, bool]
     storage: BaseStorage
+    finished: Sequence[FrozenTrial] | None = None
 
     @property
     def is_ours(self) -> bool:
@@ -117,6 +119,8 @@ class StoredStudy(NamedTuple):
 
     def trials(self) -> list[FrozenTrial]:
         """Its trials that are finished, by number."""
+        if self.finished is not None:
+            return list(self.finished)
         trials = self.storage.get_all_trials(self.id, deepcopy=False)
         return [trial for trial in trials if trial.state in STATUS]
 
@@ -263,13 +267,9 @@ def _are_one_sweep(studies: Sequence[StoredStudy]) -> bool:
     return len(forms) == 1 and any(None not in own and len(set(own)) == len(own) for own in values)
 
 
-def read_stage(storage: BaseStorage, *, study: str, stage: str) -> Found:
-    """The runs of one stage of a study of ours, from a storage that is open already.
-
-    Raises:
-        StudyError: Another version wrote the study.
-    """
-    return _read(our_studies(storage, (study,)), study, stage)
+def read_stored(studies: Sequence[StoredStudy], *, study: str, stage: str) -> Found:
+    """The runs of one stage of a study of ours, from `our_studies`."""
+    return _read(studies, study, stage)
 
 
 def _read(studies: Sequence[StoredStudy], source: str, stage: str) -> Found:

@@ -8,10 +8,11 @@ Whoever calls tries again while the storage does not answer (`extrap.study.datab
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields
@@ -40,7 +41,7 @@ from extrap.reading.optuna import (
     StoredStudy,
     cells_in,
     our_studies,
-    read_stage,
+    read_stored,
     study_name,
 )
 from extrap.reading.storages import open_if_there, open_to_read, storage_faults
@@ -72,12 +73,25 @@ took a quarter longer. Of a pruned study all reports are kept, ten at most."""
 
 @dataclass(slots=True)
 class _SizeTrials:
-    """The trials of one size; the numbers of those that were seen and will not change."""
+    """The finished trials of one size, as its storage has them.
+
+    Attributes:
+        study: Optuna's study.
+        stored: What the storage says of it.
+        origin: See `Trials.origin`.
+        finished: The trials, by number.
+        cells: Those that have a result.
+        is_known: Whether the storage has these and no others: not after a write that failed.
+        n_broken: Trials that are not as extrap writes them.
+    """
 
     study: optuna.Study
     stored: StoredStudy
     origin: str
-    seen: set[int] = field(default_factory=set)
+    finished: list[FrozenTrial] = field(default_factory=list)
+    cells: set[Cell] = field(default_factory=set)
+    is_known: bool = False
+    n_broken: int = 0
 
 
 @dataclass(slots=True)
@@ -99,7 +113,6 @@ class Trials:
 
     Attributes:
         results: Size → what its finished trials gave.
-        n_broken: Trials that are not as extrap writes them.
     """
 
     def __init__(
@@ -121,7 +134,6 @@ class Trials:
         self._sizes: dict[str, _SizeTrials] = {}
         self._done: set[Cell] = set()
         self.results = defaultdict[Size, SizeResults](SizeResults)
-        self.n_broken = 0
         self._runs = no_runs(spec)
         self._n_read = 0
         self._find()
@@ -161,26 +173,25 @@ class Trials:
             trial = self._trial(result, began, given.get(result.cell))
             by_size.setdefault(result.cell.size, {}).setdefault(result.cell, trial)
         n_before = len(self._done)
-        for size, wanted in by_size.items():
-            own = self._of(dict(size))
-            self._read(own)
-            for trial in [t for c, t in wanted.items() if c not in self._done]:
-                self.require_lock()
-                own.study.add_trial(trial)
-            self._read(own)
+        for size, trials in by_size.items():
+            of_size = self._of(dict(size))
+            for cell, trial in trials.items():
+                self._read(of_size)
+                if cell not in self._done:
+                    self._write(of_size, trial)
         return len(self._done) - n_before
 
     def fail(self, cell: Cell, why: str) -> None:
         """Write down that a cell was given up, and why; the next start tries it again."""
-        study = self.study_of(dict(cell.size))
         trial = create_trial(
             state=TrialState.FAIL,
             params=dict(cell.tuned),
             distributions=self.distributions(cell),
             user_attrs={**self._signature(cell), FAILURE: why},
         )
-        self.require_lock()
-        study.add_trial(trial)
+        of_size = self._of(dict(cell.size))
+        self._read(of_size)
+        self._write(of_size, trial)
 
     def beat(self, state: Mapping[str, Any]) -> None:
         """Write the state of the driver; where that cannot be done, do without."""
@@ -196,15 +207,23 @@ class Trials:
             drop_session(self._storage)
 
     def trials_of(self, size: Mapping[str, float]) -> list[FrozenTrial]:
-        """All trials of one size, by number."""
-        return self.study_of(size).get_trials(deepcopy=False)
+        """The finished trials of one size, by number."""
+        of_size = self._of(size)
+        self._read(of_size)
+        return of_size.finished
 
     def runs(self) -> Runs:
         """The finished runs, in the order of size, tuned values and seed."""
         if self._n_read != len(self._done):
-            self._runs = read_runs(self._storage, self._spec, self._stage)
+            stored = [s.stored._replace(finished=s.finished) for s in self._sizes.values()]
+            self._runs = _runs_of(stored, self._spec, self._stage)
             self._n_read = len(self._done)
         return self._runs
+
+    @property
+    def n_broken(self) -> int:
+        """Trials that are not as extrap writes them."""
+        return sum(of_size.n_broken for of_size in self._sizes.values())
 
     def _of(self, size: Mapping[str, float]) -> _SizeTrials:
         name = study_name(self._spec.name, size, stage=self._stage)
@@ -240,27 +259,50 @@ class Trials:
                 self.require_lock()
                 study.set_user_attr(attribute, made[attribute])
             if stored.key.stage == self._stage:
-                own = _SizeTrials(study, stored, {**made, **stored.attributes}[ORIGIN])
-                self._read(own)
-                self._sizes[name] = own
+                attributes = {**stored.attributes, **{a: made[a] for a in made if a not in kept}}
+                of_size = _SizeTrials(
+                    study, stored._replace(attributes=attributes), attributes[ORIGIN]
+                )
+                self._read(of_size)
+                self._sizes[name] = of_size
             self._studies.add(name)  # not before: a lost connection begins it again
 
-    def _read(self, own: _SizeTrials) -> None:
-        """Take in trials that were finished since the last look."""
-        new = [trial for trial in own.stored.trials() if trial.number not in own.seen]
-        own.seen.update(trial.number for trial in new)
-        for cell, trial in cells_in(new, own.stored.key.size, self._spec):
+    def _read(self, of_size: _SizeTrials) -> None:
+        """Take in what the storage has, unless that is known."""
+        if of_size.is_known:
+            return
+        self.results.pop(of_size.stored.key.size, None)
+        of_size.finished, of_size.cells, of_size.n_broken = [], set(), 0
+        for trial in of_size.stored.trials():
+            self._take(of_size, trial)
+        of_size.is_known = True
+
+    def _write(self, of_size: _SizeTrials, trial: FrozenTrial) -> None:
+        """Write a finished trial of known ones; where that fails they are to be read again."""
+        self.require_lock()
+        of_size.is_known = False
+        of_size.study.add_trial(trial)
+        trial.number = max((each.number for each in of_size.finished), default=-1) + 1
+        trial.user_attrs = json.loads(json.dumps(trial.user_attrs))  # as they are read
+        self._take(of_size, trial)
+        of_size.is_known = True
+
+    def _take(self, of_size: _SizeTrials, finished: FrozenTrial) -> None:
+        """Count a finished trial; the first of a cell counts."""
+        of_size.finished.append(finished)
+        for cell, trial in cells_in([finished], of_size.stored.key.size, self._spec):
             if trial.state not in ENDED:
                 continue
             if cell is None:
-                self.n_broken += 1
+                of_size.n_broken += 1
                 continue
             result, results = trial.user_attrs.get(RESULT, {}), self.results[cell.size]
             results.wall_s += float(result.get("wall_s") or 0)
             results.flops += float(result.get("flops") or 0)
-            if cell in self._done:
+            if cell in of_size.cells:
                 results.duplicates += 1
                 continue
+            of_size.cells.add(cell)
             self._done.add(cell)
             value = (trial.values or [math.nan])[0]
             is_lost = trial.state == TrialState.COMPLETE and not math.isfinite(value)
@@ -312,7 +354,11 @@ def range_of(
 
 def read_runs(storage: BaseStorage, spec: StudySpec, stage: str) -> Runs:
     """The finished runs of a stage, in the order of size, tuned values and seed."""
-    found = read_stage(storage, study=spec.name, stage=stage)
+    return _runs_of(our_studies(storage, (spec.name,)), spec, stage)
+
+
+def _runs_of(stored: Sequence[StoredStudy], spec: StudySpec, stage: str) -> Runs:
+    found = read_stored(stored, study=spec.name, stage=stage)
     if found.table.empty:
         return no_runs(spec)
     return Runs.from_frame(

@@ -2,6 +2,7 @@ import json
 import math
 import shutil
 import sqlite3
+from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
@@ -17,7 +18,8 @@ import pytest
 from extrap import StudySpec, Target, TunedRange, Workload
 from extrap.analyses.sweep.study import ForecastKind, ForecastResult, contrasts, target_cells
 from extrap.reporting.tables import Table
-from extrap.study import Outcome, dry_run, report, run
+from extrap.study import Outcome, dry_run, report, run, trials
+from extrap.study.database import open_storage
 from extrap.study.progress import TuneEvent
 from extrap.study.protocol import as_handed_out
 from tests.checking.byhand import by_hand, lr_at, of_rate
@@ -84,7 +86,7 @@ def test_study_seals_its_forecast_and_then_judges_the_larger_runs(finished):
     assert all(1.5 + 2 * 512**-0.5 in v.predicted_pi for v in result.verdicts)
     assert (outcome.page.status, outcome.page.ok) == ("on law", True)  # but for what is meant off
     verdicts = [row[0] for b in outcome.page.blocks if isinstance(b, Table) for row in b.rows]
-    assert sum(verdict.startswith("◇ contrast") for verdict in verdicts) == len(
+    assert sum(verdict.startswith("◇") for verdict in verdicts) == len(
         {v.configuration for v in result.verdicts[2:]}
     )
     assert outcome.index_path.is_file()
@@ -225,3 +227,30 @@ def test_plan_counts_runs_without_opening_a_storage(tmp_path):
     assert "72 runs" in text
     assert "width 512: 6 runs" in text
     assert not (tmp_path / "never.db").exists()
+
+
+def test_a_driver_reads_the_trials_of_a_size_once(tmp_path, monkeypatch):
+    """Of 124 runs: what it wrote itself it knows, and makes its table of that."""
+    n_reads = Counter()
+
+    def counted(name, function):
+        def call(*args, **options):
+            n_reads[name] += 1
+            return function(*args, **options)
+
+        return call
+
+    url = f"sqlite:///{tmp_path}/study.db"
+    kind = type(open_storage(url))
+    monkeypatch.setattr(kind, "get_all_trials", counted("trials", kind.get_all_trials))
+    monkeypatch.setattr(trials, "read_runs", counted("runs", trials.read_runs))
+    widths, targets = (16, 32, 64, 128), (Target(size={"width": 512}),)
+    spec = replace(SPEC, sizes={"width": widths}, seeds=tuple(range(5)), growth=0, targets=targets)
+    outcome = run(ForecastKind(spec, train=toy), storage=url, reports=tmp_path / "reports")
+    assert len(outcome.runs.of(spec)) + len(outcome.result.verdicts) == 124
+    assert (n_reads["trials"] <= 10, n_reads["runs"]) == (True, 0)
+    again = report(ForecastKind(spec, train=toy), storage=url, reports=tmp_path / "again")
+    assert again.result.seal == outcome.result.seal  # the storage says what the driver knew
+    tables = (runs.of(spec).to_frame().astype(str) for runs in (again.runs, outcome.runs))
+    read, written = (table[["lr", "loss", "seed", "started_at"]] for table in tables)
+    pd.testing.assert_frame_equal(read, written)

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy import linalg
 
 from extrap.fitting.health import WEAK_LOG_SE
+from extrap.fitting.projection import Index, Mask
 from extrap.laws import LOSS_LAWS
 from extrap.laws.base import Array
 from extrap.records import Fit
@@ -28,20 +29,24 @@ EXPONENT_PRIORS = ((0.35, 0.35, 0.2, 0.48), (0.35, 0.25, 0.2, 0.48), (0.3, 0.3, 
 """Lognormal priors of the exponents: medians of the first column's and of the others', spread in
 common, and prior probability. Chosen, with all that follows of misfits, on published ladders and
 simulated ones (`python -m benchmarks.ladders`)."""
-APART = 0.6
-"""Spread of one exponent over another, as a share of the spread in common."""
+EXPONENT_RATIO_SPREAD = 0.6
+"""Prior spread of the log ratio of two exponents, as a share of the spread in common."""
 BALANCE_SPREAD = 1.5
-"""Spread of the log ratio of two terms at the largest compute, about equal ones."""
-MOST_GROWTH = 6.0
-"""ln of a growth at most."""
-DOF = 30.0
+"""Prior spread of the log ratio of two terms at the largest compute, about equal ones."""
+LOG_LOSS_SPREAD = 1e3
+"""Prior spread of the log loss at the largest compute: wide enough to say nothing."""
+PINNED_SPREAD = 1e-4
+"""Prior spread of a pinned log exponent."""
+MAX_LOG_GROWTH = 6.0
+"""Misfit and noise grow by at most the exponential of this."""
+JOINT_DOF = 30.0
 """Degrees of freedom behind the spread, chosen on published ladders."""
-SAME = 0.01
+SIZE_TOLERANCE = 0.01
 """Sizes are equal within this share."""
-PINNED, ANY = 1e-4, 1e3
-"""Prior spread of a pinned log exponent and of the log loss."""
-LARGEST_LOG, ROUNDING = 60.0, 1e-9
-"""Guards of an exponential and of a division."""
+MAX_LOG_CHANGE = 60.0
+"""Bounds the argument of an exponential: the reducible loss changes by no more."""
+JITTER = 1e-9
+"""Share of a misfit's variance that is added to the noise, so that a covariance has an inverse."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +67,7 @@ class Growth:
     def factors(self, x: Array) -> Array:
         """Of runs at points (n, n_columns), (n,)."""
         depth = np.maximum(x @ np.array(self.weights) - self.start, 0.0)
-        return np.asarray(np.exp(np.minimum(self.rate * depth, MOST_GROWTH)))
+        return np.asarray(np.exp(np.minimum(self.rate * depth, MAX_LOG_GROWTH)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +90,13 @@ class Misfit:
 
     def covariance(self, a: Array, b: Array) -> Array:
         """Between runs at points a (n, n_columns) and b (m, n_columns), noise aside; (n, m)."""
-        grown = np.multiply.outer(self.factors(a), self.factors(b))
-        smooth = self.smooth**2 * grown * correlation(squares_between(a, b), self.length)
-        return np.asarray(smooth + self.level**2 * share_first(a, b))
+        return self.smooth**2 * self.correlation(a, b) + self.level**2 * share_first(a, b)
+
+    def correlation(self, a: Array, b: Array) -> Array:
+        """Of the smooth part, times its growth, (n, m)."""
+        squares = sum(np.subtract.outer(u, v) ** 2 for u, v in zip(a.T, b.T, strict=True))
+        growth = np.multiply.outer(self.factors(a), self.factors(b))
+        return np.asarray(growth * np.exp(-0.5 / self.length**2 * squares))
 
     def variances(self, x: Array) -> Array:
         """Of runs at points (n, n_columns), noise aside, (n,)."""
@@ -99,66 +108,169 @@ class Misfit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """One law with one misfit.
+class Columns:
+    """A record of arrays that have a row for each of many things."""
+
+    def subset(self, rows: Index | Mask) -> Self:
+        """Some of the rows."""
+        columns = ((f.name, getattr(self, f.name)) for f in fields(self))
+        return type(self)(**{name: v if v is None else v[rows] for name, v in columns})
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedRuns(Columns):
+    """Runs that laws are fitted to.
 
     Attributes:
-        weight: Posterior probability.
-        share: s, reducible share of the loss at the reference.
-        power: k.
-        prior: Of its exponents, one of `EXPONENT_PRIORS`: medians and spread.
-        values: Log loss at the reference, log ratio of each further term to the first, log
-            exponent of each column.
-        misfit: Its standard deviations and length.
+        points: ln size of each run and column, from the reference, (n, n_columns).
+        losses: Log losses, (n,).
+        errors: Known standard errors of these; None where they are not known.
+        doubts: Variance of a run's noise over that of the others: more than 1 for an outlier.
     """
 
-    weight: float
-    share: float
-    power: float
-    prior: tuple[float, float, float]
-    values: tuple[float, ...]
-    misfit: Misfit
+    points: Array
+    losses: Array
+    errors: Array | None
+    doubts: Array
+
+    def inverse_root(self, misfit: Misfit) -> tuple[Array, float]:
+        """Inverse of the Cholesky factor of their covariance, and its log determinant."""
+        x, key = self.points, (misfit.length, misfit.growth)
+        if (correlation := self._correlations.get(key)) is None:
+            correlation = self._correlations[key] = misfit.correlation(x, x)
+        covariance = misfit.smooth**2 * correlation
+        covariance += misfit.level**2 * self._share_first
+        noise = (misfit.noise * misfit.factors(x)) ** 2 * self.doubts
+        noise += JITTER * misfit.variances(x) + (0.0 if self.errors is None else self.errors**2)
+        root = np.linalg.cholesky(covariance + np.diag(noise))
+        inverse = linalg.solve_triangular(root, np.eye(len(x)), lower=True, check_finite=False)
+        return inverse, 2 * float(np.log(np.diag(root)).sum())
+
+    @cached_property
+    def _correlations(self) -> dict[tuple[float, Growth | None], Array]:
+        """Of the smooth parts of misfits, by length and growth."""
+        return {}
+
+    @cached_property
+    def _share_first(self) -> Array:
+        return share_first(self.points, self.points)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JointLaws(Columns):
+    """Laws `ln L = l + ln(1 − s + s S(x)^k)`, as columns with a row a law.
+
+    `S(x) = Σ_i r_i (x_i / x0_i)^(−c_i / k) / Σ_i r_i`, x0 being the reference.
+
+    Attributes:
+        share: s, reducible share of the loss at the reference, (n_laws,).
+        power: k, (n_laws,).
+        exponent_prior: Medians of the first column's exponent and of the others', spread in
+            common, one of `EXPONENT_PRIORS`, (n_laws, 3).
+        values: l, log ratio of each further term to the first, log exponent of each column,
+            (n_laws, 2 n_columns).
+    """
+
+    share: Array
+    power: Array
+    exponent_prior: Array
+    values: Array
+
+    @classmethod
+    def joined(cls, parts: Sequence[JointLaws]) -> Self:
+        """The laws of all parts."""
+        return cls(
+            **{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)}
+        )
+
+    @property
+    def floors(self) -> Array:
+        """Irreducible losses, (n_laws,)."""
+        return np.asarray(np.exp(self.values[:, 0]) * (1 - self.share))
+
+    @property
+    def printed(self) -> Array:
+        """Parameters of the law that is printed, in its order, (n_laws, n_parameters)."""
+        n = self.values.shape[1] // 2
+        share, power, floors = self.share[:, None], self.power[:, None], self.floors[:, None]
+        ratios = np.exp(np.hstack([np.zeros_like(share), self.values[:, 1:n]]))
+        exponents, total = np.exp(self.values[:, n:]), ratios.sum(axis=1, keepdims=True)
+        reducible = np.exp(self.values[:, :1]) * share
+        if n == 2:
+            return np.hstack([floors, reducible / total**power, exponents, power, ratios[:, 1:]])
+        return np.hstack([floors, reducible * ratios / total, exponents])
+
+    def log_losses(self, x: Array) -> tuple[Array, Array]:
+        """Log losses and their derivatives by `values`.
+
+        Args:
+            x: ln sizes from the reference, shape (n, n_columns).
+
+        Returns:
+            Shapes (n_laws, n) and (n_laws, n, 2 n_columns).
+        """
+        n, values = x.shape[1], self.values
+        share, power = self.share[:, None], self.power[:, None]
+        ratio = np.vstack([np.zeros(len(values)), values[:, 1:n].T])[..., None]
+        falls = -np.exp(values[:, n:].T)[..., None] / power * x.T[:, None]
+        terms = ratio + falls
+        largest = terms.max(axis=0)
+        part = np.exp(terms - largest)
+        total = part.sum(axis=0)
+        part /= total
+        at_reference = np.logaddexp.reduce(ratio, axis=0)
+        change = power * (largest + np.log(total) - at_reference)
+        reducible = share * np.exp(np.clip(change, -MAX_LOG_CHANGE, MAX_LOG_CHANGE))
+        level = 1 - share + reducible
+        lean = reducible / level * power
+        slopes = np.empty((*level.shape, 2 * n))
+        slopes[..., 0] = 1.0
+        balance = lean * (part - np.exp(ratio - at_reference))
+        slopes[..., 1:n] = np.moveaxis(balance[1:], 0, -1)
+        slopes[..., n:] = np.moveaxis(lean * part * falls, 0, -1)
+        return values[:, :1] + np.log(level), slopes
 
 
 @dataclass(frozen=True, kw_only=True)
 class JointPosterior:
-    """Mixture over j of `ln L = l_j + ln(1 − s_j + s_j S_j(x)^k_j) + g_j(x)`.
+    """Mixture of laws, each with a misfit g: `ln L = l + ln(1 − s + s S(x)^k) + g(x)`.
 
-    `S(x) = Σ_i r_i (x_i / x0_i)^(−c_i / k) / Σ_i r_i`, and g is a Gaussian process given the runs.
+    g is a Gaussian process given the runs.
 
     Attributes:
         columns: The size columns.
-        reference: x0, the sizes of the run with the largest product of sizes.
-        parts: The mixture.
-        points: ln size of each fitted run and column, from the reference.
-        losses: Log losses of the fitted runs.
-        errors: Known standard errors of these; none where they are not known.
-        doubts: Variance of a run's noise over that of the others: more than 1 for an outlier.
+        reference: The sizes of the run with the largest product of sizes.
+        laws: The laws of the mixture.
+        weights: Their posterior probabilities, (n_laws,).
+        misfits: What laws leave over.
+        misfit_index: Which of these each law has, (n_laws,).
+        runs: The fitted runs.
         collinear: Whether columns move together, so that only pinned exponents separate them.
         fixed: Pinned parameters.
     """
 
     columns: tuple[str, ...]
     reference: tuple[float, ...]
-    parts: tuple[Part, ...]
-    points: tuple[tuple[float, ...], ...]
-    losses: tuple[float, ...]
-    errors: tuple[float, ...]
-    doubts: tuple[float, ...]
+    laws: JointLaws
+    weights: Array
+    misfits: tuple[Misfit, ...]
+    misfit_index: Index
+    runs: FittedRuns
     collinear: bool
     fixed: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def fitted_range(self) -> dict[str, tuple[float, float]]:
         """Size column → smallest and largest fitted size."""
-        x = np.exp(np.array(self.points)) * self.reference
+        x = np.exp(self.runs.points) * self.reference
         low, high = x.min(axis=0).tolist(), x.max(axis=0).tolist()
         return dict(zip(self.columns, zip(low, high, strict=True), strict=True))
 
     @property
     def scatter(self) -> float:
         """Standard deviation of the log loss of a run about the law and its misfit."""
-        return math.sqrt(sum(part.weight * part.misfit.noise**2 for part in self.parts))
+        noise = np.array([misfit.noise for misfit in self.misfits])[self.misfit_index]
+        return math.sqrt(float(self.weights @ noise**2))
 
     @property
     def later(self) -> float:
@@ -168,33 +280,32 @@ class JointPosterior:
     @property
     def dof(self) -> float:
         """Degrees of freedom behind the spread."""
-        return DOF
+        return JOINT_DOF
 
     @property
     def law(self) -> Fit:
         """The averaged law without its misfit: means and covariance of the parameters."""
         key, n = law_key(len(self.columns)), len(self.columns)
-        names, weight = LOSS_LAWS[key].names(n), np.array([part.weight for part in self.parts])
-        table = _parameters(self.parts, n)
-        mean = weight @ table
-        covariance = (weight[:, None] * (table - mean)).T @ (table - mean)
+        names, table = LOSS_LAWS[key].names(n), self.laws.printed
+        mean = self.weights @ table
+        covariance = (self.weights[:, None] * (table - mean)).T @ (table - mean)
         for i, name in enumerate(names):
             if name in self.fixed:
                 mean[i], covariance[i], covariance[:, i] = self.fixed[name], 0.0, 0.0
         is_weak = np.diag(covariance) > (WEAK_LOG_SE * mean) ** 2
         flags = {
-            "too-few-sizes": len(self.points) <= 2 * n,
+            "too-few-sizes": len(self.runs.losses) <= 2 * n,
             "columns-collinear": self.collinear,
             "exponent-weakly-identified": any(
                 is_weak[i] for i, c in enumerate(names) if c[0] == "c"
             ),
         }
-        dof = max(len(self.points) - 2 * n, 1)
+        dof = max(len(self.runs.losses) - 2 * n, 1)
         return Fit(
             law=key,
             names=names,
             values=tuple(mean.tolist()),
-            covariance=tuple(tuple(row) for row in covariance.tolist()),
+            covariance=tuple(map(tuple, covariance.tolist())),
             scatter=self.scatter,
             dof=dof,
             scale_dof=dof,
@@ -202,7 +313,7 @@ class JointPosterior:
             columns=self.columns,
             reference=self.reference,
             fitted_range=tuple(self.fitted_range.values()),
-            n_points=len(self.points),
+            n_points=len(self.runs.losses),
             fixed=dict(self.fixed),
             flags=tuple(name for name, applies in flags.items() if applies),
         )
@@ -214,190 +325,103 @@ class JointPosterior:
         errors are known, so does all noise beyond them.
         """
         logs, variances = self._predicted(x)
-        weight = np.array([part.weight for part in self.parts])
-        mean = weight @ logs
-        return mean, weight @ (variances + (logs - mean) ** 2)
+        mean = self.weights @ logs
+        return mean, self.weights @ (variances + (logs - mean) ** 2)
 
     def by_law(self, x: Array) -> tuple[Array, Array, Array]:
         """Weight, floor and log loss of each law at one size x, (n_columns,); (n_laws,) each."""
         logs, _ = self._predicted(np.asarray(x)[None])
-        rows = [(p.weight, math.exp(p.values[0]) * (1 - p.share)) for p in self.parts]
-        weights, floors = np.array(rows).T
-        return weights, floors, logs[:, 0]
+        return self.weights, self.laws.floors, logs[:, 0]
 
     def _predicted(self, x: Array) -> tuple[Array, Array]:
         """Log losses of each law with its misfit, and their variances, (n_laws, n) each."""
-        at, points = np.log(np.asarray(x, dtype=float) / self.reference), np.array(self.points)
-        logs, slopes = self._laws(at)
+        x = np.log(np.asarray(x, dtype=float) / self.reference)
+        logs, slopes = self.laws.log_losses(x)
         variances = np.empty_like(logs)
-        for misfit, given in self._given.items():
-            near, those = given.root @ misfit.covariance(points, at), given.parts
-            logs[those] += given.rest @ near
-            left = slopes[those] - near.T @ given.scaled
-            own = np.maximum(misfit.variances(at) - (near**2).sum(axis=0), 0.0)
-            variances[those] = own + ((left @ given.covariance) * left).sum(axis=-1)
-            grown = misfit.factors(at) ** 2
-            variances[those] += misfit.noise**2 * (grown if self.errors else grown - 1.0)
+        for misfit, rows, root, runs, covariance in self._factors:
+            shared = root @ misfit.covariance(self.runs.points, x)
+            logs[rows] += runs.residuals @ shared
+            lean = slopes[rows] - shared.T @ runs.slopes
+            variance = np.maximum(misfit.variances(x) - (shared**2).sum(axis=0), 0.0)
+            growth = misfit.factors(x) ** 2
+            variance += misfit.noise**2 * (growth - 1.0 if self.runs.errors is None else growth)
+            variances[rows] = variance + ((lean @ covariance) * lean).sum(axis=-1)
         return logs, variances
 
-    def _laws(self, x: Array) -> tuple[Array, Array]:
-        """Log losses of the laws at points, and their derivatives."""
-        values = np.array([part.values for part in self.parts])
-        share, power = np.array([(part.share, part.power) for part in self.parts]).T
-        return log_law(values, share, power, x)
-
     @cached_property
-    def _given(self) -> dict[Misfit, _Given]:
-        """What the runs say of the laws with each misfit."""
-        x, n = np.array(self.points), len(self.columns)
-        errors, doubts = np.array(self.errors or [0.0] * len(x)), np.array(self.doubts)
-        priors = {part.prior for part in self.parts}
-        precisions = {prior: parameter_prior(0.0, n, self.fixed, prior)[1] for prior in priors}
-        precision = np.array([precisions[part.prior] for part in self.parts])
-        with_misfit: dict[Misfit, list[int]] = {}
-        for j, part in enumerate(self.parts):
-            with_misfit.setdefault(part.misfit, []).append(j)
-        logs, slopes = self._laws(x)
-        found = {}
-        for misfit, parts in with_misfit.items():
-            root, _ = inverse_root(misfit.covariance(x, x), misfit, x, errors, doubts)
-            scaled = whitened(root, slopes[parts])
-            covariance = np.asarray(
-                np.linalg.inv(scaled.swapaxes(1, 2) @ scaled + precision[parts])
-            )
-            rest = (np.array(self.losses) - logs[parts]) @ root.T
-            found[misfit] = _Given(parts, root, rest, scaled, covariance)
-        return found
+    def _factors(self) -> list[tuple[Misfit, Index, Array, Whitened, Array]]:
+        """What prediction needs of each misfit.
+
+        The misfit, the laws that have it, the inverse root of the runs' covariance, the runs
+        whitened by it, and the covariance of those laws' values.
+        """
+        logs, slopes = self.laws.log_losses(self.runs.points)
+        _, precision = parameter_prior(self.laws.exponent_prior, len(self.columns), self.fixed)
+        factors = []
+        for i, misfit in enumerate(self.misfits):
+            rows = np.flatnonzero(self.misfit_index == i)
+            root, _ = self.runs.inverse_root(misfit)
+            whitened = whiten(root, self.runs.losses - logs[rows], slopes[rows], precision[rows])
+            covariance = np.asarray(np.linalg.inv(whitened.information))
+            factors.append((misfit, rows, root, whitened, covariance))
+        return factors
 
 
-def log_law(values: Array, share: Array, power: Array, x: Array) -> tuple[Array, Array]:
-    """Log losses of many laws at points, and their derivatives.
+class Whitened(NamedTuple):
+    """Residuals of n runs (…, n_laws, n) and slopes (…, n_laws, n, n_values), made independent.
 
-    Args:
-        values: Of the laws, shape (n_laws, 2 n_columns), as in `Part`.
-        share: Shape (n_laws,).
-        power: Shape (n_laws,).
-        x: ln size from the reference, shape (n, n_columns).
-
-    Returns:
-        Shapes (n_laws, n) and (n_laws, n, 2 n_columns).
-    """
-    n = x.shape[1]
-    share, power = share[:, None], power[:, None]
-    ratio = np.vstack([np.zeros(len(values)), values[:, 1:n].T])[..., None]
-    falls = -np.exp(values[:, n:].T)[..., None] / power * x.T[:, None]
-    terms = ratio + falls
-    top = terms.max(axis=0)
-    part = np.exp(terms - top)
-    total = part.sum(axis=0)
-    part /= total
-    at_reference = np.logaddexp.reduce(ratio, axis=0)
-    change = np.clip(power * (top + np.log(total) - at_reference), -LARGEST_LOG, LARGEST_LOG)
-    reducible = share * np.exp(change)
-    level = 1 - share + reducible
-    lean = reducible / level * power
-    slopes = np.empty((*level.shape, 2 * n))
-    slopes[..., 0] = 1.0
-    slopes[..., 1:n] = np.moveaxis(lean * (part - np.exp(ratio - at_reference)), 0, -1)[..., 1:]
-    slopes[..., n:] = np.moveaxis(lean * part * falls, 0, -1)
-    return values[:, :1] + np.log(level), slopes
-
-
-class _Given(NamedTuple):
-    """Of n runs with the m laws of p parameters that have one misfit.
-
-    Attributes:
-        parts: Which parts of the mixture these are.
-        root: Inverse of the Cholesky factor of the runs' covariance, (n, n).
-        rest: What each law leaves over, times that, (m, n).
-        scaled: Each law's derivatives, times that, (m, n, p).
-        covariance: Of each law's parameters, (m, p, p).
+    Errors of these residuals have variance 1; `information` is the precision of the laws' values.
     """
 
-    parts: list[int]
-    root: Array
-    rest: Array
-    scaled: Array
-    covariance: Array
+    residuals: Array
+    slopes: Array
+    information: Array
 
 
-def whitened(root: Array, slopes: Array) -> Array:
-    """`root @ slopes` of derivatives (m, n, p) in one product, (…, m, n, p)."""
+def whiten(root: Array, residuals: Array, slopes: Array, precision: Array) -> Whitened:
+    """Multiply by the inverse root of the runs' covariance with one misfit or many, (…, n, n).
+
+    `precision` is that of the laws' values a priori, (n_laws, n_values, n_values).
+    """
     m, n, p = slopes.shape
-    flat = root @ slopes.transpose(1, 0, 2).reshape(n, m * p)
-    return np.ascontiguousarray(flat.reshape(*flat.shape[:-1], m, p).swapaxes(-3, -2))
-
-
-def squares_between(a: Array, b: Array) -> Array:
-    """Squared distances between points (n, n_columns) and (m, n_columns), (n, m)."""
-    return np.asarray(sum(np.subtract.outer(u, v) ** 2 for u, v in zip(a.T, b.T, strict=True)))
+    flat = root @ slopes.transpose(1, 0, 2).reshape(n, m * p)  # all laws in one product
+    slopes = np.ascontiguousarray(flat.reshape(*flat.shape[:-1], m, p).swapaxes(-3, -2))
+    information = slopes.swapaxes(-1, -2) @ slopes + precision
+    return Whitened(residuals @ root.swapaxes(-1, -2), slopes, information)
 
 
 def share_first(a: Array, b: Array) -> Array:
     """Whether points have one first size, (n, m)."""
-    return np.asarray(np.equal.outer(np.round(a[:, 0] / SAME), np.round(b[:, 0] / SAME)))
-
-
-def correlation(squares: Array, length: float) -> Array:
-    """Of the smooth misfit at points whose squared distances these are."""
-    return np.asarray(np.exp(-0.5 / length**2 * squares))
+    first, second = (np.round(points[:, 0] / SIZE_TOLERANCE) for points in (a, b))
+    return np.asarray(np.equal.outer(first, second))
 
 
 def parameter_prior(
-    last: float, n: int, fix: Mapping[str, float], of: tuple[float, float, float]
+    exponent_prior: Array, n: int, fix: Mapping[str, float], log_loss: float = 0.0
 ) -> tuple[Array, Array]:
-    """Mean (2n,) and precision (2n, 2n) of the parameters of laws of n columns.
+    """Mean (n_laws, 2n) and precision (n_laws, 2n, 2n) of the values of laws of n columns.
 
     Args:
-        last: Log loss at the reference.
+        exponent_prior: As in `JointLaws`.
         n: Number of columns.
         fix: Pinned parameters.
-        of: Medians of the first column's exponent and of the others', spread in common.
+        log_loss: Expected at the reference.
     """
-    first, others, common = of
-    medians = [math.log(first), *[math.log(others)] * (n - 1)]
-    mean = np.array([last, *[0.0] * (n - 1), *medians])
-    spread = np.diag([ANY**2, *[BALANCE_SPREAD**2] * (n - 1), *[(APART * common) ** 2 / 2] * n])
-    spread[n:, n:] += common**2
-    precision = np.linalg.inv(spread)
+    first, others, common = exponent_prior.T
+    mean = np.zeros((len(common), 2 * n))
+    mean[:, 0], mean[:, n], mean[:, n + 1 :] = log_loss, np.log(first), np.log(others)[:, None]
+    covariance = np.zeros((len(common), 2 * n, 2 * n))
+    covariance[:, :n, :n] = np.diag([LOG_LOSS_SPREAD**2, *[BALANCE_SPREAD**2] * (n - 1)])
+    alike = 1 + EXPONENT_RATIO_SPREAD**2 / 2 * np.eye(n)
+    covariance[:, n:, n:] = common[:, None, None] ** 2 * alike
+    precision = np.asarray(np.linalg.inv(covariance))
     for i in range(n):
         if (name := f"c{i + 1}") in fix:
-            mean[n + i] = math.log(fix[name])
-            precision[n + i, n + i] += PINNED**-2
+            mean[:, n + i] = math.log(fix[name])
+            precision[:, n + i, n + i] += PINNED_SPREAD**-2
     return mean, precision
-
-
-def inverse_root(
-    covariance: Array, misfit: Misfit, x: Array, errors: Array, doubts: Array
-) -> tuple[Array, float]:
-    """Inverse of the Cholesky factor of the runs' covariance, and its log determinant.
-
-    Args:
-        covariance: Of their misfit at points x, to which their noise is added.
-        misfit: That misfit.
-        x: ln sizes of the runs, shape (n, n_columns).
-        errors: Known standard errors.
-        doubts: Variance of a run's noise over that of the others.
-    """
-    own = (misfit.noise * misfit.factors(x)) ** 2
-    noise = own * doubts + errors**2 + ROUNDING * misfit.variances(x)
-    root = np.linalg.cholesky(covariance + np.diag(noise))
-    inverse = linalg.solve_triangular(root, np.eye(len(x)), lower=True, check_finite=False)
-    return inverse, 2 * float(np.log(np.diag(root)).sum())
 
 
 def law_key(n_columns: int) -> str:
     """The law that has the terms of so many columns."""
     return "skaling" if n_columns == 2 else "power_floor"
-
-
-def _parameters(parts: Sequence[Part], n: int) -> Array:
-    """Of the law that is printed, in its order, one row a part."""
-    values, rest = np.array([part.values for part in parts]), np.zeros((len(parts), 1))
-    share, power = np.array([(part.share, part.power) for part in parts]).T[..., None]
-    loss, ratios = np.exp(values[:, :1]), np.exp(np.hstack([rest, values[:, 1:n]]))
-    exponents = np.exp(values[:, n:])
-    floor, reducible, total = loss * (1 - share), loss * share, ratios.sum(axis=1, keepdims=True)
-    if n == 2:
-        return np.hstack([floor, reducible / total**power, exponents, power, ratios[:, 1:]])
-    return np.hstack([floor, reducible * ratios / total, exponents])

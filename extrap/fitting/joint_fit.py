@@ -6,28 +6,25 @@ import itertools
 import math
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
 
 from extrap.fitting.joint import (
-    ANY,
     EXPONENT_PRIORS,
-    ROUNDING,
-    SAME,
+    SIZE_TOLERANCE,
+    FittedRuns,
     Growth,
+    JointLaws,
     JointPosterior,
     Misfit,
-    Part,
-    correlation,
-    inverse_root,
+    Whitened,
     law_key,
-    log_law,
     parameter_prior,
-    share_first,
-    squares_between,
-    whitened,
+    whiten,
 )
 from extrap.fitting.loss_law import MAD_TO_SD, check_losses
 from extrap.fitting.projection import Index
@@ -40,53 +37,60 @@ N_SHARES = 16
 POWERS = (0.35, 0.5, 0.7, 1.0)
 """How the terms of two columns add up: no sweep tells. At 1 it is the Chinchilla law; published
 fits lie between .3 and .9. Terms of more columns are summed."""
-RATES = (0.25, 0.5)
+GROWTH_RATES = (0.25, 0.5)
 """Misfit and noise of runs with few tokens grow by this power of what they lack to the most tokens
 of a fitted run, or of their parameters a token over the lower quartile of these. No growth and
 these two are equally likely."""
-SMOOTHS = ((0.002, 0.2), (0.005, 0.25), (0.012, 0.35), (0.03, 0.15), (0.06, 0.05))
+SMOOTH_SDS = ((0.002, 0.2), (0.005, 0.25), (0.012, 0.35), (0.03, 0.15), (0.06, 0.05))
 """Standard deviation of the smooth misfit of a log loss, and its prior probability."""
-LENGTHS = ((1.5, 0.2), (3.0, 0.4), (6.0, 0.4))
+LENGTH_SCALES = ((1.5, 0.2), (3.0, 0.4), (6.0, 0.4))
 """Distance in ln size over which it changes, and its prior probability."""
-LEVELS = ((0.0, 0.3), (0.002, 0.3), (0.006, 0.3), (0.015, 0.1))
+LEVEL_SDS = ((0.0, 0.3), (0.002, 0.3), (0.006, 0.3), (0.015, 0.1))
 """Standard deviation of what runs of one value of the first column share, and its probability."""
-LEVELS_GROWING = ((0.0, 0.17), (0.002, 0.28), (0.006, 0.55))
+LEVEL_SDS_WITH_GROWTH = ((0.0, 0.17), (0.002, 0.28), (0.006, 0.55))
 """The same with a growth."""
-NOISES = (0.0007, 0.0015, 0.003, 0.006, 0.012, 0.03)
+NOISE_SDS = (0.0007, 0.0015, 0.003, 0.006, 0.012, 0.03)
 """Standard deviation of a log loss beyond known errors, equally likely."""
-USUAL = (0.006, 0.008, 3.0, 0.004)
-"""Level, misfit, length and noise at which the laws are fitted, before all are weighed."""
-FIRST_SMOOTH, FIRST_LENGTH = 2, 1
-"""Where in the grid of misfits the search begins, with every noise."""
-TEMPER = 0.4
+TYPICAL_MISFIT = (0.006, 0.008, 3.0, 0.004)
+"""Level, smooth misfit, length and noise with which laws are fitted, before all are weighed."""
+SEARCH_START = (0, 2, 1)
+"""Level, smooth misfit and length in the grid of misfits where the search begins, at any noise."""
+EVIDENCE_POWER = 0.4
 """Power of the evidence of a misfit, which takes runs for more independent than they are."""
-RARE, UNLIKELY = 0.005, 4.0
-"""Weight of a misfit over that of the likeliest below which it is left out; log evidence below
-that of the likeliest law with a misfit from which on a law is."""
-MOST_MISFITS, MOST_PARTS = 120, 5000
-"""So many are kept at most, at even steps of the summed weights: where losses have large errors
-nearly all count alike."""
-WIDEST = 0.06
+MIN_MISFIT_WEIGHT = 0.005
+"""Weight of a misfit over that of the likeliest below which it is left out."""
+MAX_EVIDENCE_GAP = 4.0
+"""Log evidence below that of the likeliest law with a misfit from which on a law is left out."""
+MAX_MISFITS, MAX_LAWS = 120, 5000
+"""So many misfits, and laws with them, stay at most, at even steps of the summed weights: where
+losses have large errors nearly all count alike."""
+MAX_TYPICAL_RESIDUAL = 0.06
 """Where the laws leave over more than this, all these standard deviations grow in proportion."""
-OUTLIER = 4.0
+OUTLIER_SDS = 4.0
 """A run so many standard deviations off what the other runs predict counts as noisier."""
-N_ROUNDS = 3
-"""Fits after which runs are doubted anew."""
-HOPELESS = 8.0
+N_DOUBTS = 2
+"""How often runs are doubted and the laws fitted anew."""
+HOPELESS_EVIDENCE_GAP = 8.0
 """Log evidence below the best of laws that are not looked at again."""
-N_STEPS, LONGEST_STEP, SOLVED = 25, 0.7, 3e-3
+MAX_STEPS, MAX_LOG_STEP, STEP_TOLERANCE = 25, 0.7, 3e-3
 """Of Gauss–Newton: most steps, the longest one of a log parameter, and when it has ended."""
-AT_ONCE = 200_000
+BATCH_SIZE = 200_000
 """Derivatives that are whitened at once: more do not stay in a processor's cache."""
-FEWEST, MOST = 6, 250
-"""Runs from which the others are predicted; and with which laws are fitted, since time grows with
-their number's third power and runs near each other say much the same."""
-TOO_HIGH, TOO_SURE = 0.01, 2.0
+MIN_PREDICTING_RUNS = 6
+"""Runs from which those with few tokens are predicted, at least."""
+MAX_RUNS = 250
+"""Runs to which laws are fitted at most: time grows with their number's third power, and runs near
+each other say much the same."""
+MIN_EXCESS, MIN_EXCESS_ERRORS = 0.01, 2.0
 """How far runs with few tokens lie above what the others say: at least, and in its errors."""
-FARTHEST, LEAST = 20.0, 1e-3
-"""Largest log ratio of two terms; least reducible share under a given floor."""
-MOST_DOUBT = 1e8
-"""Guard of a variance."""
+MAX_LOG_RATIO = 20.0
+"""Largest log ratio of two terms."""
+MIN_SHARE = 1e-3
+"""Least reducible share under a given floor."""
+MAX_DOUBT, MIN_RESIDUAL = 1e8, 1e-9
+"""Guards of the variance of a doubted run and of a division."""
+_Cell = tuple[int, ...]
+"""Of the grid of misfits: which growth, level, smooth misfit, length and noise."""
 
 
 def fit_joint(
@@ -99,7 +103,7 @@ def fit_joint(
     """Weigh laws and misfits by their posterior probability.
 
     For each reducible share and power the other parameters follow by Gauss–Newton steps with one
-    usual misfit; then every misfit of a grid is weighed with each law, the parameters integrated
+    typical misfit; then every misfit of a grid is weighed with each law, the parameters integrated
     over by their normal approximation. Of more than 250 runs, every second, third … in the order
     of the product of their sizes is taken, with the extremes of each column.
 
@@ -120,12 +124,11 @@ def fit_joint(
     fix, n = dict(fix or {}), len(sizes)
     collinear = check_losses(LOSS_LAWS[law_key(n)], sizes, loss, loss_se, fixed=fix, n_free=n + 1)
     x = np.log(np.column_stack([np.asarray(values, dtype=float) for values in sizes.values()]))
-    y = np.log(np.asarray(loss, dtype=float))
-    errors = np.empty(0) if loss_se is None else np.asarray(loss_se, dtype=float) / np.exp(y)
-    kept = _thinned(x)
-    known = errors[kept] if len(errors) else errors
-    found = _posterior(tuple(sizes), x[kept], y[kept], known, fix)
-    return replace(found, collinear=collinear)
+    y = np.asarray(loss, dtype=float)
+    errors = None if loss_se is None else np.asarray(loss_se, dtype=float) / y
+    runs = FittedRuns(points=x, losses=np.log(y), errors=errors, doubts=np.ones(len(y)))
+    posterior = _posterior(tuple(sizes), runs.subset(_thinned(x)), fix)
+    return replace(posterior, collinear=collinear)
 
 
 def has_undertrained(posterior: JointPosterior) -> bool:
@@ -133,25 +136,24 @@ def has_undertrained(posterior: JointPosterior) -> bool:
 
     The half with most tokens a parameter predicts that quarter, which takes another fit.
     """
-    x = np.array(posterior.points) + np.log(posterior.reference)
-    y, errors = np.array(posterior.losses), np.array(posterior.errors)
     if len(posterior.columns) != 2:
         return False
+    x = posterior.runs.points + np.log(posterior.reference)
     ratio = x[:, 0] - x[:, 1]
     inner, outer = ratio <= np.median(ratio), ratio > np.quantile(ratio, 0.75)
-    if inner.sum() < FEWEST or not outer.any() or (np.ptp(x[inner], axis=0) < SAME).any():
+    is_narrow = (np.ptp(x[inner], axis=0) < SIZE_TOLERANCE).any()
+    if inner.sum() < MIN_PREDICTING_RUNS or not outer.any() or is_narrow:
         return False
-    known = errors[inner] if len(errors) else errors
-    fixed = posterior.fixed
-    others = _posterior(posterior.columns, x[inner], y[inner], known, fixed, may_grow=False)
+    runs = replace(posterior.runs, points=x, doubts=np.ones(len(x))).subset(inner)
+    others = _posterior(posterior.columns, runs, posterior.fixed, may_grow=False)
     mean, variance = others.predict_log(np.exp(x[outer]))
-    above = float((y[outer] - mean).mean())
-    return above > max(TOO_HIGH, TOO_SURE * float(np.sqrt(variance).mean()))
+    excess = float((posterior.runs.losses[outer] - mean).mean())
+    return excess > max(MIN_EXCESS, MIN_EXCESS_ERRORS * float(np.sqrt(variance).mean()))
 
 
 def _thinned(x: Array) -> Index:
     """Which of the runs at log sizes x, (n, n_columns), are fitted."""
-    step = math.ceil(len(x) / MOST)
+    step = math.ceil(len(x) / MAX_RUNS)
     if step == 1:
         return np.arange(len(x))
     spread = np.argsort(x.sum(axis=1), kind="stable")[::-step]  # from the largest one on
@@ -159,29 +161,24 @@ def _thinned(x: Array) -> Index:
 
 
 def _posterior(
-    columns: tuple[str, ...],
-    x: Array,
-    y: Array,
-    errors: Array,
-    fix: Mapping[str, float],
-    *,
-    may_grow: bool = True,
+    columns: tuple[str, ...], runs: FittedRuns, fix: Mapping[str, float], *, may_grow: bool = True
 ) -> JointPosterior:
-    """Of the laws at log sizes x, (n, n_columns), and log losses y, (n,)."""
-    reference = x[np.argmax(x.sum(axis=1))]
-    x = x - reference
-    plain = _Laws(x, y, errors, fix)
-    laws = [plain]
-    if may_grow and x.shape[1] == 2:
-        laws += [_Laws(x, y, errors, fix, growth=growth, like=plain) for growth in _growths(x)]
+    """Of the laws of runs at log sizes."""
+    reference = runs.points[np.argmax(runs.points.sum(axis=1))]
+    runs = replace(runs, points=runs.points - reference)
+    fits = [plain := _without_outliers(_Fit(runs=runs, laws=_grid(runs, fix))).promising]
+    for growth in _growths(runs.points) if may_grow and len(columns) == 2 else ():
+        growing = replace(plain, growth=growth)
+        fits.append(growing.climbed(growing.typical_root).promising)
+    misfits, parts, weights = zip(*_selected(_search(fits)), strict=True)
     return JointPosterior(
         columns=columns,
         reference=tuple(np.exp(reference).tolist()),
-        parts=_weighed(laws),
-        points=tuple(map(tuple, x.tolist())),
-        losses=tuple(y.tolist()),
-        errors=tuple(errors.tolist()),
-        doubts=tuple(plain.doubts.tolist()),
+        laws=JointLaws.joined(parts),
+        weights=np.concatenate(weights),
+        misfits=misfits,
+        misfit_index=np.repeat(np.arange(len(misfits)), [len(part) for part in weights]),
+        runs=plain.runs,
         collinear=False,
         fixed=fix,
     )
@@ -189,243 +186,226 @@ def _posterior(
 
 def _growths(x: Array) -> Iterator[Growth]:
     """Those that are weighed, of fitted runs at points x, (n, 2)."""
-    by_tokens, by_ratio = RATES
+    by_tokens, by_ratio = GROWTH_RATES
     yield Growth(rate=by_tokens, weights=(0.0, -1.0), start=-float(x[:, 1].max()))
     start = float(np.quantile(x[:, 0] - x[:, 1], 0.25))
     yield Growth(rate=by_ratio, weights=(1.0, -1.0), start=start)
 
 
-def _weighed(laws: Sequence[_Laws]) -> tuple[Part, ...]:
-    """The laws with the misfits that count, by a search over the grid of misfits.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Candidates(JointLaws):
+    """Laws that are weighed; `log_prior` counts the normalization of the prior of their values."""
 
-    It goes from cell to neighbouring cell, and on from those alone whose weight counts.
-
-    Args:
-        laws: With each growth.
-    """
-    levels = [LEVELS if of.growth is None else LEVELS_GROWING for of in laws]
-    log_weights: dict[tuple[int, ...], float] = {}
-    kept: dict[tuple[int, ...], tuple[Misfit, Array, Array]] = {}
-    waiting: list[tuple[int, ...]] = [
-        (i, 0, FIRST_SMOOTH, FIRST_LENGTH, k) for i in range(len(laws)) for k in range(len(NOISES))
-    ]
-    while waiting:
-        for i, cells in itertools.groupby(waiting, key=operator.itemgetter(0)):
-            here = [*cells]
-            grid = [
-                (levels[i][level], SMOOTHS[smooth], LENGTHS[length], (NOISES[noise], 1.0))
-                for _, level, smooth, length, noise in here
-            ]
-            misfits = [laws[i].misfit(*(scale for scale, _ in axes)) for axes in grid]
-            evidence, values = laws[i].evidence(misfits)
-            for k, (cell, axes) in enumerate(zip(here, grid, strict=True)):
-                prior = math.prod(share for _, share in axes)
-                total = float(np.logaddexp.reduce(evidence[k]))
-                log_weights[cell] = TEMPER * total + math.log(prior)
-                kept[cell] = misfits[k], evidence[k], values[k]
-        least = max(log_weights.values()) + math.log(RARE)
-        likely = sorted(cell for cell, log_weight in log_weights.items() if log_weight >= least)
-        ends = [(len(levels[c[0]]), len(SMOOTHS), len(LENGTHS), len(NOISES)) for c in likely]
-        near = {
-            (*cell[: k + 1], cell[k + 1] + step, *cell[k + 2 :])
-            for cell, end in zip(likely, ends, strict=True)
-            for k in range(4)
-            for step in (-1, 1)
-            if 0 <= cell[k + 1] + step < end[k]
-        }
-        waiting = sorted(near - log_weights.keys())
-    parts = list[Part]()
-    chosen, weights = _even(special.softmax([log_weights[cell] for cell in likely]), MOST_MISFITS)
-    for cell, weight in zip([likely[k] for k in chosen], weights.tolist(), strict=True):
-        of, (misfit, evidence, values) = laws[cell[0]], kept[cell]
-        is_likely = evidence > evidence.max() - UNLIKELY
-        shares = np.exp(evidence[is_likely] - evidence.max())
-        rows, shares = _even(shares / shares.sum(), MOST_PARTS // len(chosen))
-        parts += [
-            Part(
-                weight=weight * share,
-                share=float(of.share[j]),
-                power=float(of.power[j]),
-                prior=of.priors[j],
-                values=tuple(values[j].tolist()),
-                misfit=misfit,
-            )
-            for j, share in zip(np.flatnonzero(is_likely)[rows], shares.tolist(), strict=True)
-        ]
-    return tuple(parts)
+    log_prior: Array
+    prior_mean: Array
+    precision: Array
 
 
-def _even(weights: Array, most: int) -> tuple[Index, Array]:
-    """Which of many are kept, at most so many, and their weights, which sum to 1."""
-    if len(weights) <= most:
-        return np.arange(len(weights)), weights
-    steps = (np.arange(most) + 0.5) / most
-    at = np.searchsorted(np.cumsum(weights) / weights.sum(), steps)
-    index, count = np.unique(at, return_counts=True)
-    return index, count / most
+def _grid(runs: FittedRuns, fix: Mapping[str, float]) -> _Candidates:
+    """Shares × powers × priors of the exponents, with the values that are expected a priori."""
+    n, log_loss = runs.points.shape[1], float(runs.losses[np.argmax(runs.points.sum(axis=1))])
+    steps = (np.arange(N_SHARES) + 0.5) / N_SHARES
+    shares, probabilities = steps**2, steps / steps.sum()  # dense where little is reducible
+    if "E" in fix:
+        shares = np.array([max(1 - fix["E"] / math.exp(log_loss), MIN_SHARE)])
+        probabilities = np.ones(1)
+    powers = [fix["k"]] if "k" in fix else POWERS if n == 2 else [1.0]
+    grid = itertools.product(zip(shares, probabilities, strict=True), powers, EXPONENT_PRIORS)
+    share, power, probability, *exponents = np.array(
+        [(share, power, p * q, *prior) for (share, p), power, (*prior, q) in grid]
+    ).T
+    exponent_prior = np.column_stack(exponents)
+    mean, precision = parameter_prior(exponent_prior, n, fix, log_loss)
+    return _Candidates(
+        share=share,
+        power=power,
+        exponent_prior=exponent_prior,
+        values=mean,
+        log_prior=np.log(probability) + 0.5 * np.linalg.slogdet(precision)[1],
+        prior_mean=mean,
+        precision=precision,
+    )
 
 
-class _Laws:
-    """Shares × powers, fitted to log losses y at points x (n, n_columns)."""
+@dataclass(frozen=True, kw_only=True)
+class _Fit:
+    """Laws fitted with one growth; all their misfits are `scale` times as wide as usual."""
 
-    def __init__(
-        self,
-        x: Array,
-        y: Array,
-        errors: Array,
-        fix: Mapping[str, float],
-        *,
-        growth: Growth | None = None,
-        like: _Laws | None = None,
-    ) -> None:
-        self.x, self.y, self.growth = x, y, growth
-        self.squares, self.same = squares_between(x, x), share_first(x, x)
-        self.correlations: dict[float, Array] = {}
-        self.errors = errors if len(errors) else np.zeros(len(y))
-        n, last = x.shape[1], float(y[np.argmax(x.sum(axis=1))])
-        steps = (np.arange(N_SHARES) + 0.5) / N_SHARES
-        shares, prior = steps**2, steps / steps.sum()  # dense where little is reducible
-        if "E" in fix:
-            shares, prior = np.array([max(1 - fix["E"] / math.exp(last), LEAST)]), np.ones(1)
-        powers = [fix["k"]] if "k" in fix else POWERS if n == 2 else [1.0]
-        grid = itertools.product(zip(shares, prior, strict=True), powers, EXPONENT_PRIORS)
-        rows = [(share, power, p * q, of) for (share, p), power, (*of, q) in grid]
-        self.share, self.power, probability = np.array([row[:3] for row in rows]).T
-        self.priors = [(first, others, spread) for *_, (first, others, spread) in rows]
-        moments = {of: parameter_prior(last, n, fix, of) for of in set(self.priors)}
-        self.usual, self.precision = (
-            np.array([moments[of][i] for of in self.priors]) for i in (0, 1)
-        )
-        self.log_prior = np.log(probability) + 0.5 * np.linalg.slogdet(self.precision)[1]
-        self.ends = np.array(
-            [
-                [sign * ANY, *[sign * FARTHEST] * (n - 1), *[math.log(exponent)] * n]
-                for sign, exponent in ((-1, EXPONENTS.low), (1, EXPONENTS.high))
-            ]
-        )
-        if like is None:
-            self.values = self.usual.copy()
-            self.doubts, self.unit = np.ones(len(y)), 1.0
-            self._fit()
-        else:  # the doubts of runs are those without growth
-            self.share, self.power, self.priors = like.share, like.power, like.priors
-            self.usual, self.precision = like.usual, like.precision
-            self.log_prior = like.log_prior
-            self.values, self.doubts, self.unit = like.values.copy(), like.doubts, like.unit
-            self._climb(self._root(self.misfit(*USUAL))[0])
-        self.fitted = self._laws()
-        self._drop()
+    runs: FittedRuns
+    laws: _Candidates
+    scale: float = 1.0
+    growth: Growth | None = None
 
-    def evidence(self, misfits: Sequence[Misfit]) -> tuple[Array, Array]:
-        """Log evidence of laws with misfits, and their likeliest parameters.
+    @cached_property
+    def at_runs(self) -> tuple[Array, Array]:
+        """Residuals and derivatives of the laws, (n_laws, n) and (n_laws, n, 2 n_columns)."""
+        log_losses, slopes = self.laws.log_losses(self.runs.points)
+        return self.runs.losses - log_losses, slopes
 
-        Returns:
-            Shapes (n_misfits, n_laws) and (n_misfits, n_laws, 2 n_columns).
-        """
-        n_together = max(AT_ONCE // self.fitted[1].size, 1)
-        starts = range(0, len(misfits), n_together)
-        found = [self._evidence(misfits[start : start + n_together]) for start in starts]
-        evidence, values = zip(*found, strict=True)
-        return np.concatenate(evidence), np.concatenate(values)
+    @cached_property
+    def bounds(self) -> Array:
+        """Lowest and highest values of laws, (2, 2 n_columns)."""
+        n = self.runs.points.shape[1]
+        ratios = [(-MAX_LOG_RATIO, MAX_LOG_RATIO)] * (n - 1)
+        exponents = [(math.log(EXPONENTS.low), math.log(EXPONENTS.high))] * n
+        return np.array([(-math.inf, math.inf), *ratios, *exponents]).T
 
-    def _evidence(self, misfits: Sequence[Misfit]) -> tuple[Array, Array]:
-        roots, log_determinants = zip(*map(self._root, misfits), strict=True)
-        rest, scaled, information, step = self._solve(
-            np.array(roots), self.values, self.usual, self.precision, self.fitted
-        )
-        rest = rest - (scaled @ step[..., None])[..., 0]
-        values = np.clip(self.values + step, *self.ends)
-        off = (values - self.usual)[..., None]
-        squares = (rest**2).sum(axis=-1)
-        squares += (off.swapaxes(-1, -2) @ (self.precision @ off))[..., 0, 0]
-        spread = -np.linalg.slogdet(information)[1] - np.array(log_determinants)[:, None]
-        return self.log_prior + 0.5 * (spread - squares), values
+    @property
+    def typical_root(self) -> Array:
+        """Inverse root of the runs' covariance with the typical misfit."""
+        return self.runs.inverse_root(self.misfit(*TYPICAL_MISFIT))[0]
 
     def misfit(self, level: float, smooth: float, length: float, noise: float) -> Misfit:
-        """With the growth of these laws, wider where they leave over more than usual."""
+        """With this scale and growth."""
         return Misfit(
-            level=self.unit * level,
-            smooth=self.unit * smooth,
+            level=self.scale * level,
+            smooth=self.scale * smooth,
             length=length,
-            noise=self.unit * noise,
+            noise=self.scale * noise,
             growth=self.growth,
         )
 
-    def _drop(self) -> None:
-        """Leave out laws that no noise makes likely."""
-        usual, _ = self.evidence([self.misfit(*USUAL[:3], noise) for noise in NOISES])
-        is_kept = usual.max(axis=0) > usual.max() - HOPELESS
-        self.values, self.log_prior = self.values[is_kept], self.log_prior[is_kept]
-        self.usual, self.precision = self.usual[is_kept], self.precision[is_kept]
-        self.share, self.power = self.share[is_kept], self.power[is_kept]
-        self.priors = list(itertools.compress(self.priors, is_kept))
-        logs, slopes = self.fitted
-        self.fitted = logs[is_kept], slopes[is_kept]
-
-    def _fit(self) -> None:
-        """Gauss–Newton with the usual misfit; runs that the others contradict are doubted."""
-        root = np.eye(len(self.y)) / WIDEST
-        for k in range(N_ROUNDS + 1):
-            self._climb(root)
-            off = self.y - self._laws()[0]
-            if k == 0:
-                self.unit = max(1.0, float(np.sqrt((off**2).mean(axis=1).min())) / WIDEST)
-            elif k < N_ROUNDS:
-                best = off[np.argmin(((off @ root.T) ** 2).sum(axis=1))]
-                inverse = root.T @ root
-                alone = inverse @ best / np.diag(inverse)  # with the run itself left out
-                usual = MAD_TO_SD * float(np.median(np.abs(alone)))
-                self.doubts = np.clip((alone / (OUTLIER * usual + ROUNDING)) ** 2, 1.0, MOST_DOUBT)
-            root, _ = self._root(self.misfit(*USUAL))
-
-    def _climb(self, root: Array) -> None:
-        """Gauss–Newton steps of all laws."""
-        moving = np.arange(len(self.values))
-        for _ in range(N_STEPS):
-            values = self.values[moving]
-            laws = log_law(values, self.share[moving], self.power[moving], self.x)
-            priors = self.usual[moving], self.precision[moving]
-            step = self._solve(root, values, *priors, laws)[-1]
-            step[:, 1:] = np.clip(step[:, 1:], -LONGEST_STEP, LONGEST_STEP)
-            self.values[moving] = np.clip(values + step, *self.ends)
-            moving = moving[np.abs(step).max(axis=1) >= SOLVED]
+    def climbed(self, root: Array) -> _Fit:
+        """After Gauss–Newton steps with the misfit that has this inverse root."""
+        laws = replace(self.laws, values=self.laws.values.copy())
+        moving = np.arange(len(laws.values))
+        for _ in range(MAX_STEPS):
+            current = replace(self, laws=laws.subset(moving))
+            _, step = current.step(root)
+            step[:, 1:] = np.clip(step[:, 1:], -MAX_LOG_STEP, MAX_LOG_STEP)
+            laws.values[moving] = np.clip(current.laws.values + step, *self.bounds)
+            moving = moving[np.abs(step).max(axis=1) >= STEP_TOLERANCE]
             if not len(moving):
                 break
+        return replace(self, laws=laws)
 
-    def _root(self, misfit: Misfit) -> tuple[Array, float]:
-        if misfit.length not in self.correlations:
-            grown = np.multiply.outer(*[misfit.factors(self.x)] * 2)
-            self.correlations[misfit.length] = grown * correlation(self.squares, misfit.length)
-        covariance = misfit.smooth**2 * self.correlations[misfit.length]
-        covariance += misfit.level**2 * self.same
-        return inverse_root(covariance, misfit, self.x, self.errors, self.doubts)
+    def step(self, root: Array) -> tuple[Whitened, Array]:
+        """The laws beside the runs, with one misfit or many, and the step to likeliest values."""
+        whitened = whiten(root, *self.at_runs, self.laws.precision)
+        gradient = whitened.slopes.swapaxes(-1, -2) @ whitened.residuals[..., None]
+        gradient -= self.laws.precision @ (self.laws.values - self.laws.prior_mean)[..., None]
+        return whitened, np.asarray(np.linalg.solve(whitened.information, gradient))[..., 0]
 
-    def _laws(self) -> tuple[Array, Array]:
-        """Log losses and derivatives at the runs."""
-        return log_law(self.values, self.share, self.power, self.x)
+    def evidence(self, misfits: Sequence[Misfit]) -> Iterator[tuple[Array, Array]]:
+        """Log evidence of the laws with each misfit, (n_laws,), and their likeliest values."""
+        laws, batch = self.laws, max(BATCH_SIZE // self.at_runs[1].size, 1)
+        for start in range(0, len(misfits), batch):
+            pairs = map(self.runs.inverse_root, misfits[start : start + batch])
+            roots, log_determinants = map(np.array, zip(*pairs, strict=True))
+            whitened, step = self.step(roots)
+            residuals = whitened.residuals - (whitened.slopes @ step[..., None])[..., 0]
+            values = np.clip(laws.values + step, *self.bounds)
+            change = (values - laws.prior_mean)[..., None]
+            squares = (residuals**2).sum(axis=-1)
+            squares += (change.swapaxes(-1, -2) @ (laws.precision @ change))[..., 0, 0]
+            spread = -np.linalg.slogdet(whitened.information)[1] - log_determinants[:, None]
+            yield from zip(laws.log_prior + 0.5 * (spread - squares), values, strict=True)
 
-    def _solve(
-        self,
-        root: Array,
-        values: Array,
-        usual: Array,
-        precision: Array,
-        laws: tuple[Array, Array],
-    ) -> tuple[Array, Array, Array, Array]:
-        """Whitened residuals and derivatives, information, step to the likeliest parameters.
+    @property
+    def promising(self) -> _Fit:
+        """Without laws that no noise makes likely."""
+        pairs = self.evidence([self.misfit(*TYPICAL_MISFIT[:3], noise) for noise in NOISE_SDS])
+        evidence = np.array([evidence for evidence, _ in pairs])
+        is_promising = evidence.max(axis=0) > evidence.max() - HOPELESS_EVIDENCE_GAP
+        return replace(self, laws=self.laws.subset(is_promising))
 
-        Args:
-            root: As of `inverse_root`, of one misfit or of many, (…, n, n).
-            values: Of the laws.
-            usual: Prior means of these.
-            precision: Prior precision of these.
-            laws: Log losses and derivatives at the runs.
-        """
-        logs, slopes = laws
-        rest = (self.y - logs) @ root.swapaxes(-1, -2)
-        scaled = whitened(root, slopes)
-        information = scaled.swapaxes(-1, -2) @ scaled + precision
-        pull = (scaled.swapaxes(-1, -2) @ rest[..., None])[..., 0]
-        pull -= (precision @ (values - usual)[..., None])[..., 0]
-        step = np.asarray(np.linalg.solve(information, pull[..., None]))[..., 0]
-        return rest, scaled, information, step
+    @cached_property
+    def axes(self) -> tuple[Sequence[tuple[float, float]], ...]:
+        """Of the grid of misfits: levels, smooth misfits, lengths, noises and their priors."""
+        levels = LEVEL_SDS if self.growth is None else LEVEL_SDS_WITH_GROWTH
+        return levels, SMOOTH_SDS, LENGTH_SCALES, [(noise, 1.0) for noise in NOISE_SDS]
+
+
+def _without_outliers(fit: _Fit) -> _Fit:
+    """With the typical misfit and its scale; runs that the others contradict are doubted."""
+    fit = fit.climbed(np.eye(len(fit.runs.losses)) / MAX_TYPICAL_RESIDUAL)
+    least = float(np.sqrt((fit.at_runs[0] ** 2).mean(axis=1).min()))
+    fit = replace(fit, scale=max(1.0, least / MAX_TYPICAL_RESIDUAL))
+    for _ in range(N_DOUBTS):
+        root = fit.typical_root
+        fit = fit.climbed(root)
+        residuals, _ = fit.at_runs
+        best = residuals[np.argmin(((residuals @ root.T) ** 2).sum(axis=1))]
+        inverse = root.T @ root
+        left_out = inverse @ best / np.diag(inverse)  # residuals by what the other runs predict
+        outlying = OUTLIER_SDS * MAD_TO_SD * float(np.median(np.abs(left_out)))
+        doubts = np.clip((left_out / (outlying + MIN_RESIDUAL)) ** 2, 1.0, MAX_DOUBT)
+        fit = replace(fit, runs=replace(fit.runs, doubts=doubts))
+    return fit.climbed(fit.typical_root)
+
+
+class _Weighed(NamedTuple):
+    """Laws with one misfit: its log weight, their log evidence and likeliest values."""
+
+    misfit: Misfit
+    log_weight: float
+    laws: JointLaws
+    evidence: Array
+    values: Array
+
+
+def _search(fits: Sequence[_Fit]) -> list[_Weighed]:
+    """The misfits of the grid that count.
+
+    From cell to neighboring cell, and on from those alone whose weight counts.
+    """
+    weighed: dict[_Cell, _Weighed] = {}
+    cells: list[_Cell] = [
+        (i, *SEARCH_START, k) for i in range(len(fits)) for k in range(len(NOISE_SDS))
+    ]
+    while cells:
+        for i, group in itertools.groupby(cells, key=operator.itemgetter(0)):
+            weighed |= _weigh(fits[i], [*group])
+        least = max(part.log_weight for part in weighed.values()) + math.log(MIN_MISFIT_WEIGHT)
+        likely = sorted(cell for cell, part in weighed.items() if part.log_weight >= least)
+        neighbors = {
+            (*cell[:k], i, *cell[k + 1 :])
+            for cell in likely
+            for k, axis in enumerate(fits[cell[0]].axes, start=1)
+            for i in (cell[k] - 1, cell[k] + 1)
+            if 0 <= i < len(axis)
+        }
+        cells = sorted(neighbors - weighed.keys())
+    return [weighed[cell] for cell in likely]
+
+
+def _weigh(fit: _Fit, cells: Sequence[_Cell]) -> dict[_Cell, _Weighed]:
+    """The laws with the misfit of each cell."""
+    chosen = [[axis[k] for axis, k in zip(fit.axes, cell[1:], strict=True)] for cell in cells]
+    misfits = [fit.misfit(*(value for value, _ in axes)) for axes in chosen]
+    weighed = {}
+    for k, (evidence, values) in enumerate(fit.evidence(misfits)):
+        log_prior = math.log(math.prod(prior for _, prior in chosen[k]))
+        log_weight = EVIDENCE_POWER * float(np.logaddexp.reduce(evidence)) + log_prior
+        weighed[cells[k]] = _Weighed(misfits[k], log_weight, fit.laws, evidence, values)
+    return weighed
+
+
+def _selected(weighed: Sequence[_Weighed]) -> Iterator[tuple[Misfit, JointLaws, Array]]:
+    """Misfits, the laws with each that count, and the weights of these."""
+    chosen, weights = _systematic(
+        special.softmax([part.log_weight for part in weighed]), MAX_MISFITS
+    )
+    for k, weight in zip(chosen, weights, strict=True):
+        misfit, _, laws, evidence, values = weighed[k]
+        likely = np.flatnonzero(evidence > evidence.max() - MAX_EVIDENCE_GAP)
+        shares = np.exp(evidence[likely] - evidence.max())
+        among, shares = _systematic(shares / shares.sum(), MAX_LAWS // len(chosen))
+        rows = likely[among]
+        selected = JointLaws(
+            share=laws.share[rows],
+            power=laws.power[rows],
+            exponent_prior=laws.exponent_prior[rows],
+            values=values[rows],
+        )
+        yield misfit, selected, weight * shares
+
+
+def _systematic(weights: Array, most: int) -> tuple[Index, Array]:
+    """Which of many are chosen, at most so many, and their weights, which sum to 1."""
+    if len(weights) <= most:
+        return np.arange(len(weights)), weights
+    steps = (np.arange(most) + 0.5) / most
+    chosen = np.searchsorted(np.cumsum(weights) / weights.sum(), steps)
+    index, count = np.unique(chosen, return_counts=True)
+    return index, count / most

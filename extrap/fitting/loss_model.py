@@ -21,8 +21,7 @@ from extrap.fitting.curve_laws import (
     local_share,
     none_fits,
 )
-from extrap.fitting.joint import DOF as JOINT_DOF
-from extrap.fitting.joint import JointPosterior
+from extrap.fitting.joint import JOINT_DOF, JointPosterior
 from extrap.fitting.joint_fit import fit_joint
 from extrap.fitting.ladder_prior import LadderPrior
 from extrap.fitting.loss_law import check_losses
@@ -125,7 +124,7 @@ class LossModel:
         """
         if not isinstance(self.posterior, JointPosterior):
             return None
-        return max(float(np.ptp(np.array(self.posterior.points).mean(axis=1))), LEAST_SPAN)
+        return max(float(np.ptp(self.posterior.runs.points.mean(axis=1))), LEAST_SPAN)
 
     def predict(
         self,

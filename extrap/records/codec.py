@@ -13,7 +13,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
+
+import numpy as np
 
 from extrap.records.intervals import Interval
 
@@ -154,6 +156,9 @@ def _converter() -> Converter:
 
         return read
 
+    def is_array(cls: Any) -> bool:
+        return get_origin(cls) is np.ndarray
+
     def has_fields(cls: Any) -> bool:
         return isinstance(cls, type) and is_dataclass(cls)
 
@@ -161,6 +166,10 @@ def _converter() -> Converter:
     converter.register_structure_hook_factory(has_fields, reader)
     for kind, kinds in _PLAIN.items():
         converter.register_structure_hook(kind, partial(_exactly, kind, kinds))
+    converter.register_structure_hook_func(
+        is_array, lambda data, cls: np.array(_numbers(data), dtype=get_args(get_args(cls)[1])[0])
+    )
+    converter.register_unstructure_hook_func(is_array, lambda array: array.tolist())
     sides: Any = tuple[float | None, float | None]
     converter.register_structure_hook(
         Interval, lambda data, _: Interval(*converter.structure(data, sides))
@@ -181,6 +190,13 @@ def _exactly(kind: type, kinds: tuple[type, ...], value: Any, _: Any) -> Any:
     if type(value) not in kinds or (kind is float and not math.isfinite(value)):
         raise ValueError(f"must be a {kind.__name__}, got {value!r:.60}")
     return kind(value)
+
+
+def _numbers(data: Any) -> Any:
+    """Numbers in nested lists, none of which are converted."""
+    if isinstance(data, list):
+        return [_numbers(item) for item in data]
+    return _exactly(float, _PLAIN[float], data, None)
 
 
 def _plain(value: Any) -> Any:

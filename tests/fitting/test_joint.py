@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extrap.errors import DataError
-from extrap.fitting.joint import APART, BALANCE_SPREAD, Growth, Misfit, log_law
+from extrap.fitting.joint import BALANCE_SPREAD, EXPONENT_RATIO_SPREAD, Growth, JointLaws, Misfit
 from extrap.fitting.joint_fit import fit_joint, has_undertrained
 from extrap.fitting.loss_law import fit, predict_log
 
@@ -25,6 +25,15 @@ def noisy(sd, seed=0):
 
 def fitted(loss, n=N, d=D, **options):
     return fit_joint({"params": n, "tokens": d}, loss, **{"loss_se": None, **options})
+
+
+def of_one_law(posterior, row):
+    return replace(
+        posterior,
+        laws=posterior.laws.subset([row]),
+        weights=np.ones(1),
+        misfit_index=posterior.misfit_index[[row]],
+    )
 
 
 def off(found, truth=None):
@@ -57,22 +66,21 @@ def test_a_forecast_is_the_normal_distribution_given_the_runs(errors):
     """Of one law: condition the joint distribution of runs and target, parameters included."""
     loss = noisy(0.01)
     found = fitted(loss, loss_se=None if errors is None else errors * loss)
-    part = replace(max(found.parts, key=lambda part: part.weight), weight=1.0)
-    found = replace(found, parts=(part,))
-    x = np.vstack([np.array(found.points), np.log(FAR / found.reference)])
-    share, power = np.array([part.share]), np.array([part.power])
-    (log_loss,), (slopes,) = log_law(np.array([part.values]), share, power, x)
-    first, others, common = part.prior
-    apart = (APART * common) ** 2 / 2
+    found = of_one_law(found, np.argmax(found.weights))
+    x = np.vstack([found.runs.points, np.log(FAR / found.reference)])
+    (log_loss,), (slopes,) = found.laws.log_losses(x)
+    ((first, others, common),), (values,) = found.laws.exponent_prior, found.laws.values
+    apart = (EXPONENT_RATIO_SPREAD * common) ** 2 / 2
     spread = np.diag([100.0, BALANCE_SPREAD**2, apart, apart])
     spread[2:, 2:] += common**2
-    level, smooth, length, noise, _ = astuple(part.misfit)
+    misfit = found.misfits[found.misfit_index[0]]
+    level, smooth, length, noise, _ = astuple(misfit)
     apart = ((x[:, None] - x) ** 2).sum(axis=2)
     same = np.isclose(x[:, None, 0], x[:, 0])
-    grown = part.misfit.factors(x)
+    grown = misfit.factors(x)
     alike = smooth**2 * np.exp(-apart / (2 * length**2)) * np.outer(grown, grown)
     alike += level**2 * same
-    nugget = (noise * grown[:-1]) ** 2 * np.array(found.doubts)
+    nugget = (noise * grown[:-1]) ** 2 * found.runs.doubts
     nugget += (0.0 if errors is None else errors) ** 2
     total = slopes @ spread @ slopes.T + alike
     given = np.linalg.solve(total[:-1, :-1] + np.diag(nugget), total[:-1, -1])
@@ -82,35 +90,38 @@ def test_a_forecast_is_the_normal_distribution_given_the_runs(errors):
         variance + (0 if errors is None else noise**2), rel=1e-3
     )
     usual = np.array([log_loss[0], 0.0, math.log(first), math.log(others)])
-    usual[0] = part.values[0]  # of a prior without end the mean does not matter
-    start = log_loss + slopes @ (usual - np.array(part.values))
-    expected = start[-1] + given @ (np.array(found.losses) - start[:-1])
+    usual[0] = values[0]  # of a prior without end the mean does not matter
+    start = log_loss + slopes @ (usual - values)
+    expected = start[-1] + given @ (found.runs.losses - start[:-1])
     assert mean[0] == pytest.approx(expected, abs=2e-3)
 
 
 def test_slopes_of_the_laws_are_their_derivatives():
     rng = np.random.default_rng(1)
     values, x = rng.normal(scale=0.5, size=(3, 6)), rng.normal(scale=2, size=(7, 3))
-    share, power = np.array([0.1, 0.5, 0.9]), np.array([0.4, 0.7, 1.0])
-    _, slopes = log_law(values, share, power, x)
+    laws = JointLaws(
+        share=np.array([0.1, 0.5, 0.9]),
+        power=np.array([0.4, 0.7, 1.0]),
+        exponent_prior=np.ones((3, 3)),
+        values=values,
+    )
+    _, slopes = laws.log_losses(x)
     for i in range(6):
         step = 1e-5 * np.eye(6)[i]
-        high, low = (log_law(values + s * step, share, power, x)[0] for s in (1, -1))
+        high, low = (replace(laws, values=values + s * step).log_losses(x)[0] for s in (1, -1))
         assert slopes[..., i] == pytest.approx((high - low) / 2e-5, abs=1e-8)
 
 
 @pytest.mark.parametrize("columns", [2, 3])
-def test_the_law_that_is_shown_is_the_law_of_one_part(columns):
+def test_the_law_that_is_shown_is_the_only_one_of_a_mixture(columns):
     sizes = dict(zip("abc", (N, D, np.tile([1.0, 3.0, 9.0, 30.0, 5.0], 4)), strict=True))
     sizes = {name: sizes[name] for name in list(sizes)[:columns]}
     loss = 1.5 + sum((x / x.max()) ** -0.2 for x in sizes.values())
     found = fit_joint(sizes, loss, loss_se=None)
-    part = replace(found.parts[0], weight=1.0)
-    law = replace(found, parts=(part,)).law
-    x = np.exp(np.array(found.points))
-    values = np.array([part.values])
-    own = log_law(values, np.array([part.share]), np.array([part.power]), np.log(x))[0][0]
-    assert predict_log(law, x)[0] == pytest.approx(own)
+    found = of_one_law(found, 0)
+    x = np.exp(found.runs.points)
+    ((expected,), _) = found.laws.log_losses(np.log(x))
+    assert predict_log(found.law, x)[0] == pytest.approx(expected)
 
 
 def test_one_wrong_run_moves_the_forecast_little():
@@ -122,7 +133,7 @@ def test_one_wrong_run_moves_the_forecast_little():
     found, moved = fitted(loss), fit("power_floor", sizes, loss)
     own, other = (predict_log(law, FAR / law.reference)[0][0] for law in (plain, moved))
     assert abs(found.predict_log(FAR)[0][0] - before) < abs(other - own) / 3
-    assert np.argmax(found.doubts) == 7
+    assert np.argmax(found.runs.doubts) == 7
 
 
 def test_runs_of_too_few_tokens_do_not_pull_the_law_up():
@@ -145,7 +156,7 @@ def test_what_models_of_one_size_share_is_no_trend():
     shape = 0.01 * np.random.default_rng(2).normal(size=5)
     loss = noisy(0.0005) * np.exp(shape[np.searchsorted(np.unique(N), N)])
     found = fitted(loss)
-    assert max(part.misfit.level for part in found.parts) > 0
+    assert max(misfit.level for misfit in found.misfits) > 0
     assert abs(off(found)) < 2 * math.sqrt(found.predict_log(FAR)[1][0])
 
 
@@ -196,24 +207,23 @@ def test_losses_that_scatter_widely_have_wide_bands():
 
 def test_rare_misfits_are_left_out(monkeypatch):
     usual = fitted(noisy(0.01))
-    monkeypatch.setattr("extrap.fitting.joint_fit.RARE", 0.5)
+    monkeypatch.setattr("extrap.fitting.joint_fit.MIN_MISFIT_WEIGHT", 0.5)
     likely = fitted(noisy(0.01))
-    misfits = [{part.misfit for part in found.parts} for found in (likely, usual)]
-    assert misfits[0] < misfits[1]
-    assert sum(part.weight for part in likely.parts) == pytest.approx(1)
+    assert set(likely.misfits) < set(usual.misfits)
+    assert likely.weights.sum() == pytest.approx(1)
 
 
 def test_of_many_misfits_that_count_alike_some_stand_for_all(monkeypatch):
     """Losses with errors of 5 %, beside which no misfit shows."""
     loss = noisy(0.05)
     some = fitted(loss, loss_se=0.05 * loss)
-    assert len({part.misfit for part in some.parts}) <= 120
-    assert len(some.parts) <= 5000
-    assert sum(part.weight for part in some.parts) == pytest.approx(1)
-    monkeypatch.setattr("extrap.fitting.joint_fit.MOST_MISFITS", 10**6)
-    monkeypatch.setattr("extrap.fitting.joint_fit.MOST_PARTS", 10**8)
+    assert len(some.misfits) <= 120
+    assert len(some.weights) <= 5000
+    assert some.weights.sum() == pytest.approx(1)
+    monkeypatch.setattr("extrap.fitting.joint_fit.MAX_MISFITS", 10**6)
+    monkeypatch.setattr("extrap.fitting.joint_fit.MAX_LAWS", 10**8)
     every = fitted(loss, loss_se=0.05 * loss)
-    assert len({part.misfit for part in every.parts}) > 500
+    assert len(every.misfits) > 500
     (mean, variance), (expected, spread) = some.predict_log(FAR), every.predict_log(FAR)
     assert mean == pytest.approx(expected, abs=0.1 * math.sqrt(spread[0]))
     assert variance == pytest.approx(spread, rel=0.1)
@@ -222,7 +232,7 @@ def test_of_many_misfits_that_count_alike_some_stand_for_all(monkeypatch):
 def test_misfits_that_count_are_all_found(monkeypatch):
     """The search gives what the whole grid does."""
     searched = fitted(noisy(0.003)).predict_log(FAR)
-    monkeypatch.setattr("extrap.fitting.joint_fit.RARE", 1e-12)
+    monkeypatch.setattr("extrap.fitting.joint_fit.MIN_MISFIT_WEIGHT", 1e-12)
     whole = fitted(noisy(0.003)).predict_log(FAR)
     assert searched[0] == pytest.approx(whole[0], abs=1e-3)
     assert searched[1] == pytest.approx(whole[1], rel=0.05)
@@ -238,7 +248,11 @@ def test_misfit_grows_for_runs_with_few_tokens_where_they_show_it():
         for by in (growth, np.full(len(n), growth.mean()))
     )
     grown, plain = (
-        sum(part.weight for part in found.parts if part.misfit.growth)
+        sum(
+            found.weights[found.misfit_index == i].sum()
+            for i, misfit in enumerate(found.misfits)
+            if misfit.growth
+        )
         for found in (starved, alike)
     )
     assert grown > 0.99 > 0.9 > plain
@@ -281,7 +295,7 @@ def test_of_many_runs_some_are_fitted_and_the_range_is_that_of_all():
     rng = np.random.default_rng(5)
     n, d = 10 ** rng.uniform(7, 9, 1000), 10 ** rng.uniform(9, 11, 1000)
     found = fitted(chinchilla(n, d) * np.exp(0.003 * rng.normal(size=1000)), n, d)
-    assert 200 <= len(found.points) <= 254  # every fourth, and up to four extremes
+    assert 200 <= len(found.runs.points) <= 254  # every fourth, and up to four extremes
     for column, values in (("params", n), ("tokens", d)):
         assert found.fitted_range[column] == pytest.approx((values.min(), values.max()))
     assert found.reference == pytest.approx((n[np.argmax(n * d)], d[np.argmax(n * d)]))

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("laws", "fitting", "forecasting", "checking", "records", "reading", "analyses")
 
-CACHING = {"JointPosterior", "SurfaceDraws", "SweepArrays", "TunedValues"}
+CACHING = {"FittedRuns", "JointPosterior", "SurfaceDraws", "SweepArrays", "TunedValues", "_Fit"}
 """What it computes once it keeps."""
 POSITIONAL = {"Cell", "Command", "SizePath"}
 """A cell or a rule is a key of one or two parts."""

@@ -218,7 +218,7 @@ class Forecast(Shown):
         if values is None or not is_known:
             return point, doubts
         advised = values.recommendation
-        given = replace(
+        with_values = replace(
             point,
             tuned=values.estimates,
             recommended=dict(advised.tuned),
@@ -227,7 +227,7 @@ class Forecast(Shown):
             kept_smallest=values.keep(self.optima, from_largest=False),
             rules=compare_rules(values, self.optima),
         )
-        return given, doubts
+        return with_values, doubts
 
     def values_at(self, size: Mapping[str, float]) -> TunedValues | None:
         """What is known of the tuned values at a size, refused or not; None where none is tuned.
@@ -237,17 +237,17 @@ class Forecast(Shown):
         """
         if self.surface is None:
             return None
-        key, known = (self.level, *(size[c] for c in self.runs.sizes)), self.surface.computed
-        if key not in known:
+        key, cache = (self.level, *(size[c] for c in self.runs.sizes)), self.surface.computed
+        if key not in cache:
             log_size = np.round(np.log2(np.array([size[c] for c in self.runs.sizes])), DIGITS)
-            known[key] = TunedValues(
+            cache[key] = TunedValues(
                 size=dict(size),
                 names=self.runs.tuned,
                 level=self.level,
                 draws=self.surface.at(log_size),
             )
-        found: TunedValues = known[key]
-        return found
+        values: TunedValues = cache[key]
+        return values
 
     def is_tuned_at(self, size: Mapping[str, float]) -> bool:
         """Whether values to use are given at a size."""
@@ -286,15 +286,15 @@ class Forecast(Shown):
         """
         if name == "loss" and self._rises_below(size):
             return AGAINST_RISE
-        known = {} if self.surface is None else self.surface.computed
+        cache = {} if self.surface is None else self.surface.computed
         key = ("remedy", name == "loss", self.band, *(size[c] for c in self.runs.sizes))
-        if key not in known:
-            known[key] = self._found_remedy(name, size, known)
-        found: Remedy = known[key]
-        return found
+        if key not in cache:
+            cache[key] = self._find_remedy(name, size, cache)
+        remedy: Remedy = cache[key]
+        return remedy
 
-    def _found_remedy(
-        self, name: str, size: Mapping[str, float], known: dict[tuple[Any, ...], Any]
+    def _find_remedy(
+        self, name: str, size: Mapping[str, float], cache: dict[tuple[Any, ...], Any]
     ) -> Remedy:
         """The remedy of one refusal; the same runs are imagined for every refused size."""
 
@@ -302,9 +302,9 @@ class Forecast(Shown):
             if runs is self.runs:
                 return _is_given(self, name, there)
             key = ("made", self.band, runs.data_hash())
-            if key not in known:
-                known[key] = self.made_of(runs)
-            return _is_given(known[key], name, there)
+            if key not in cache:
+                cache[key] = self.made_of(runs)
+            return _is_given(cache[key], name, there)
 
         return name_remedy(
             self.runs,
@@ -327,7 +327,7 @@ class Forecast(Shown):
         pins = {} if self.surface is None else pinned_slopes(self.surface, self.runs)
         fix |= {f"{n}.{k}": v for n, slopes in pins.items() for k, v in slopes.items()}
         try:
-            return _made(
+            return _fit_forecast(
                 runs,
                 level=self.level,
                 band=self.band,
@@ -345,7 +345,7 @@ class Forecast(Shown):
             return None
         columns = self.runs.sizes
         pins = {} if self.surface is None else pinned_slopes(self.surface, self.runs)
-        slopes = {name: slopes_by_column(own, columns) for name, own in pins.items()}
+        slopes = {name: slopes_by_column(pinned, columns) for name, pinned in pins.items()}
         surfaces, weights = fit_surfaces(arrays_of(self.runs, slopes))
         return surfaces[int(np.argmax(weights))]
 
@@ -399,15 +399,15 @@ class Forecast(Shown):
     def _rises_below(self, size: Mapping[str, float]) -> list[Rise]:
         """Where the measured losses rise with size up to a value that the size lies beyond."""
 
-        def compute(at: Mapping[str, float]) -> float | None:
+        def compute(swept: Mapping[str, float]) -> float | None:
             frame = self.runs.complete().to_frame()
-            rows = frame[np.logical_and.reduce([frame[c] == v for c, v in at.items()])]
+            rows = frame[np.logical_and.reduce([frame[c] == v for c, v in swept.items()])]
             counts = {c: pd.to_numeric(rows[c], errors="coerce").median() for c in counted}
             return compute_of({c: float(count) for c, count in counts.items() if count > 0})
 
         counted = list(kinds_of(map(str, self.runs.to_frame())))
-        found = rises(self.optima, compute, is_perplexity=is_perplexity(self.runs))
-        return [rise for rise in found if size[rise.column] > rise.high]
+        all_rises = rises(self.optima, compute, is_perplexity=is_perplexity(self.runs))
+        return [rise for rise in all_rises if size[rise.column] > rise.high]
 
     def predict_loss(
         self, size: Mapping[str, float], *, seeds: Sequence[object] | None = None
@@ -696,22 +696,24 @@ def forecast(
         raise ValueError(f"{argument('prior')} must be one of {', '.join(PRIORS)}; got {prior!r}.")
     runs = as_runs(runs, columns)
     followed = path_to(path, runs.sizes)
-    make = partial(_made, level=level, band=band, fix=fix or {}, prior=prior, path=followed)
-    whole, found = make(runs), find_outliers(runs)
-    if not found:
+    make = partial(
+        _fit_forecast, level=level, band=band, fix=fix or {}, prior=prior, path=followed
+    )
+    whole, outliers = make(runs), find_outliers(runs)
+    if not outliers:
         return _completed(whole)
-    without = _made_without(runs, found, make)
-    faulty, made = [o for o in found if o.is_fault], None
+    without = _fit_without(runs, outliers, make)
+    faulty, sound = [o for o in outliers if o.is_fault], None
     if faulty:
-        made = without if len(faulty) == len(found) else _made_without(runs, faulty, make)
+        sound = without if len(faulty) == len(outliers) else _fit_without(runs, faulty, make)
     size = whole.default_targets()[0]
-    points = [None if each is None else each.at(**size) for each in (without, whole)]
-    flags = outlier_flags(found, runs, left_out=faulty if made else (), points=points)
-    made = _completed(made or whole)
-    return replace(made, flags=(*made.flags, *flags))
+    points = [None if fitted is None else fitted.at(**size) for fitted in (without, whole)]
+    flags = outlier_flags(outliers, runs, left_out=faulty if sound else (), points=points)
+    sound = _completed(sound or whole)
+    return replace(sound, flags=(*sound.flags, *flags))
 
 
-def _made_without(
+def _fit_without(
     runs: Runs, outliers: Sequence[Outlier], make: Callable[[Runs], Forecast]
 ) -> Forecast | None:
     """The forecast without some runs; None where what is left carries none."""
@@ -721,7 +723,7 @@ def _made_without(
         return None
 
 
-def _made(
+def _fit_forecast(
     runs: Runs,
     *,
     level: float,
@@ -742,37 +744,37 @@ def _made(
     )
 
 
-def _completed(made: Forecast) -> Forecast:
+def _completed(fitted: Forecast) -> Forecast:
     """With what costs time and is only shown: flags of laws and columns, reference curves."""
-    posterior = None if made.loss_model is None else made.loss_model.posterior
+    posterior = None if fitted.loss_model is None else fitted.loss_model.posterior
     is_undertrained = isinstance(posterior, JointPosterior) and has_undertrained(posterior)
     flags = [Flag("undertrained-runs")] * is_undertrained
-    flags += [Flag(flag, name) for name, law in made.tuned_laws.items() for flag in law.flags]
-    if (values := made.values_at(made.optima[-1].size)) is not None:
-        flags += flat_flags(values, made.runs)
-    return replace(made, flags=(*made.flags, *flags), curves=_curves(made))
+    flags += [Flag(flag, name) for name, law in fitted.tuned_laws.items() for flag in law.flags]
+    if (values := fitted.values_at(fitted.optima[-1].size)) is not None:
+        flags += flat_flags(values, fitted.runs)
+    return replace(fitted, flags=(*fitted.flags, *flags), curves=_curves(fitted))
 
 
-def _curves(made: Forecast) -> ReferenceCurves | None:
+def _curves(fitted: Forecast) -> ReferenceCurves | None:
     """The curves of the sweep's runs, each beside the law at its size."""
 
     def log_loss_at(size: Mapping[str, float]) -> float | None:
-        prediction = made.predict_loss(size)
+        prediction = fitted.predict_loss(size)
         return None if prediction is None else prediction.log_loss
 
     def optimum_at(size: Mapping[str, float]) -> Array | None:
-        values = made.values_at(size)
+        values = fitted.values_at(size)
         return None if values is None else values.optimum
 
-    if made.loss_model is None:
+    if fitted.loss_model is None:
         return None
-    return fit_curves(made.runs, log_loss_at=log_loss_at, optimum_at=optimum_at)
+    return fit_curves(fitted.runs, log_loss_at=log_loss_at, optimum_at=optimum_at)
 
 
-def _is_given(made: Forecast | None, name: str, size: Mapping[str, float]) -> bool:
+def _is_given(fitted: Forecast | None, name: str, size: Mapping[str, float]) -> bool:
     """Whether a forecast gives the loss or a tuned value at a size."""
-    if made is None:
+    if fitted is None:
         return False
     if name == "loss":
-        return made.loss_model is not None and made.doubt_loss(size) is None
-    return made.is_tuned_at(size)
+        return fitted.loss_model is not None and fitted.doubt_loss(size) is None
+    return fitted.is_tuned_at(size)

@@ -378,8 +378,8 @@ def _by_agreement(
     for i in set(range(len(off))) - set(replicates.tolist()):
         distance = off[i] - off[replicates][np.argmin(np.abs(off[replicates] - off[i]))]
         wild[list(losses)[i]] = float(distance) if abs(off[i]) > abs(center) else None
-    rest = {m: row for m, row in rows.items() if m not in wild}
-    return [(rest, None), *(({m: rows[m]}, apart) for m, apart in wild.items())]
+    agreeing = {m: row for m, row in rows.items() if m not in wild}
+    return [(agreeing, None), *(({m: rows[m]}, apart) for m, apart in wild.items())]
 
 
 def _why_unjudged(expected: _AtSize, status: str) -> str | None:
@@ -394,8 +394,10 @@ def _why_unjudged(expected: _AtSize, status: str) -> str | None:
 
 def _differing(row: Mapping[str, Any], recipe: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Condition → (a run's, the sweep's), where they differ."""
-    own = {name: condition_text(row[name]) for name in recipe if name in row}
-    return {name: (text, recipe[name]) for name, text in own.items() if text != recipe[name]}
+    conditions = {name: condition_text(row[name]) for name in recipe if name in row}
+    return {
+        name: (text, recipe[name]) for name, text in conditions.items() if text != recipe[name]
+    }
 
 
 def _off_before(expected: _AtSize, spike: Spike | None) -> float | None:

@@ -76,7 +76,7 @@ def _of_size(
     if len(octaves) > MAX_EXACT:
         octaves = np.round(octaves, 2)
     distinct, kinds = np.unique(octaves, axis=0, return_inverse=True)
-    kinds, costs = kinds.ravel(), np.array([values.excesses_at(each) for each in distinct])
+    kinds, costs = kinds.ravel(), np.array([values.excesses_at(row) for row in distinct])
     at_recommended = values.excesses_at(values.answer.values - values.optimum)
     step = costs.shape[1] // N_QUANTILES
     quantiles = np.sort(costs, axis=1)[:, step // 2 :: step]
@@ -150,8 +150,8 @@ def _posterior(
         sums = np.zeros((4, costs.shape[1]))
         for part in np.array_split(rows, len(rows) // CHUNK_SIZE + 1):
             variance = noise[part, None] + (OWN_COST_SD * costs[part]) ** 2 + MIN_VARIANCE
-            rest = off[part, None] - costs[part]
-            values = 1 / variance, rest / variance, rest**2 / variance, np.log(variance)
+            residual = off[part, None] - costs[part]
+            values = 1 / variance, residual / variance, residual**2 / variance, np.log(variance)
             sums += np.stack([value.sum(axis=0) for value in values])
         return sums
 
@@ -172,8 +172,8 @@ def _posterior(
     is_costly = (costs > MISTUNED_COST) & (costs > at_recommended)
     chances, means = is_costly @ of_all, costs @ of_all
     for i in np.flatnonzero(has_loss & ~is_plain):
-        own = weights(of_plain + terms(np.array([i])), n_plain + 1)
-        chances[i], means[i] = own @ is_costly[i], own @ costs[i]
+        draw_weights = weights(of_plain + terms(np.array([i])), n_plain + 1)
+        chances[i], means[i] = draw_weights @ is_costly[i], draw_weights @ costs[i]
     return chances, means
 
 

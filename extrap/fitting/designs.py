@@ -113,8 +113,8 @@ def check_identifiable(
     shared = {name for name in names if names.count(name) > 1}
     free = [i for i, name in enumerate(names) if name in shared or name not in fixed]
     if tied := _tied(x[:, free], [columns[i] for i in free]):
-        own = [names[columns.index(c)] for c in tied]
-        pin = next((name for name in own if exponents and name not in shared), None)
+        tied_names = [names[columns.index(c)] for c in tied]
+        pin = next((name for name in tied_names if exponents and name not in shared), None)
         advice = (
             "leave one out"
             if pin is None

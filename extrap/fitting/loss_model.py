@@ -196,7 +196,7 @@ class LossModel:
         # without replicates the scatter about the laws is all there is, and runs may share it
         run = list(here.scatter)
         if noise.own_sd is not None:
-            of_seeds = mean.own * noise.own_sd**2
+            of_seeds = mean.own_share * noise.own_sd**2
             if not self.is_local_only or of_seeds > sum(variance for variance, _ in run):
                 run = [(of_seeds, float(noise.own_dof))]
         if noise.level_sd > 0:

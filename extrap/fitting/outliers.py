@@ -52,17 +52,17 @@ def find_outliers(runs: Runs) -> tuple[Outlier, ...]:
     best = median.groupby([frame[c] for c in runs.sizes]).transform("min")
     off = log_loss - median
     is_near = median <= best + np.log1p(NEAR_OPTIMUM)
-    found = off[enough & ((off < -limit) | ((off > limit) & is_near))]
-    order = found.abs().sort_values(ascending=False, kind="stable").index
+    far = off[enough & ((off < -limit) | ((off > limit) & is_near))]
+    order = far.abs().sort_values(ascending=False, kind="stable").index
     cell = cells.ngroup()
     return tuple(_outlier(int(row), off[cell == cell[row]]) for row in order)
 
 
 def _outlier(row: int, off: pd.Series) -> Outlier:
     """From the log deviations of its cell."""
-    own, others = float(off[row]), off.drop(row)
+    deviation, others = float(off[row]), off.drop(row)
     return Outlier(
         row=row,
-        log_deviation=own,
-        is_fault=own < 0 and bool(np.ptp(others) < AGREE * abs(own)),
+        log_deviation=deviation,
+        is_fault=deviation < 0 and bool(np.ptp(others) < AGREE * abs(deviation)),
     )

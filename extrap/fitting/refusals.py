@@ -201,13 +201,13 @@ def rises(
         compute: The FLOPs of a run at a size, if they are known.
         is_perplexity: As for `half_width`.
     """
-    known = [o for o in optima if o.loss]
-    columns = tuple(known[0].size) if known else ()
-    found = []
+    with_loss = [o for o in optima if o.loss]
+    columns = tuple(with_loss[0].size) if with_loss else ()
+    all_rises = []
     for column in columns:
         others = tuple(c for c in columns if c != column)
         by_value: dict[float, dict[tuple[float, ...], Optimum]] = {}
-        for o in known:
+        for o in with_loss:
             by_value.setdefault(o.size[column], {})[tuple(o.size[c] for c in others)] = o
         if len(by_value) < 2:
             continue
@@ -222,8 +222,8 @@ def rises(
         if _all_rise(
             [p for p, is_more in zip(pairs, more, strict=True) if is_more], is_perplexity
         ):
-            found.append(Rise(column=column, low=low, high=high, others=others))
-    return found
+            all_rises.append(Rise(column=column, low=low, high=high, others=others))
+    return all_rises
 
 
 def _all_rise(pairs: Sequence[tuple[Optimum, Optimum]], is_perplexity: bool) -> bool:
@@ -249,7 +249,7 @@ def _log_se(optimum: Optimum, is_perplexity: bool) -> float:
     return error / max(math.log(optimum.loss), TINY) if is_perplexity else error
 
 
-def doubt_tuned(found: Answer) -> Doubt | None:
+def doubt_tuned(answer: Answer) -> Doubt | None:
     """Why tuned values are known too roughly to be given; None where they are known well.
 
     None is given where a run at the values to use diverges with a chance of more than 10 %, or
@@ -257,17 +257,17 @@ def doubt_tuned(found: Answer) -> Doubt | None:
     nothing: a wide one at no cost is a flat value.
 
     Args:
-        found: The values to use.
+        answer: The values to use.
 
     References:
         Ours.
     """
-    if found.refusal == "diverges":
-        shown = format_percent(found.chance, signed=False, digits=2)
+    if answer.refusal == "diverges":
+        shown = format_percent(answer.chance, signed=False, digits=2)
         return Doubt(why=f"a run at the value to use diverges with a chance of {shown}")
-    if found.refusal == "costs":
+    if answer.refusal == "costs":
         return Doubt(
-            why=f"the predicted value is expected to cost {_percent(found.mistuned)} of the loss"
+            why=f"the predicted value is expected to cost {_percent(answer.mistuned)} of the loss"
         )
     return None
 

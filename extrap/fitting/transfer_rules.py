@@ -43,9 +43,9 @@ class Rule(NamedTuple):
 
     def applies(self, columns: Sequence[str], tuned: str) -> bool:
         """Whether the size columns and the tuned column are among those the rule uses."""
-        known = self.tuned == "any" or short_name(tuned).lower() in TUNED_NAMES[self.tuned]
+        is_tuned = self.tuned == "any" or short_name(tuned).lower() in TUNED_NAMES[self.tuned]
         probe = dict.fromkeys(columns, 1.0)
-        return known and all(_size_of(letter, probe) is not None for letter in self.exponents)
+        return is_tuned and all(_size_of(letter, probe) is not None for letter in self.exponents)
 
     def value(
         self, size: Mapping[str, float], anchor: tuple[Mapping[str, float], float] | None = None
@@ -94,7 +94,7 @@ def compare_rules(values: TunedValues, optima: Sequence[Optimum]) -> tuple[RuleR
         values: At the size.
         optima: Those of the fitted sizes; the smallest with a loss anchors.
     """
-    found, size = [], values.size
+    regrets, size = [], values.size
     anchor_of = next((o for o in optima if o.loss is not None), optima[0])
     for name, centre in zip(values.names, values.optimum, strict=True):
         value_there = anchor_of.tuned[name].value
@@ -105,7 +105,7 @@ def compare_rules(values: TunedValues, optima: Sequence[Optimum]) -> tuple[RuleR
             if rule.is_beyond(size, *([] if anchor is None else [anchor[0]])):
                 continue
             value = rule.value(size, anchor)
-            found.append(
+            regrets.append(
                 RuleRegret(
                     rule=rule.key,
                     tuned=name,
@@ -114,7 +114,7 @@ def compare_rules(values: TunedValues, optima: Sequence[Optimum]) -> tuple[RuleR
                     expected_regret=values.penalty({name: value})[0],
                 )
             )
-    return tuple(sorted(found, key=lambda row: row.expected_regret))
+    return tuple(sorted(regrets, key=lambda row: row.expected_regret))
 
 
 def compute_of(size: Mapping[str, float]) -> float | None:

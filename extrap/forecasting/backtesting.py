@@ -326,9 +326,9 @@ shape(
     kind="extrap-backtest",
     omit=("runs",),
     add={
-        "data_hash": lambda found: found.runs.data_hash(),
-        "summary": lambda found: found.summary(),
-        "n_failed": lambda found: found.n_failed,
-        "failures": lambda found: [{"reason": why, "n": n} for why, n in found.failures],
+        "data_hash": lambda backtested: backtested.runs.data_hash(),
+        "summary": lambda backtested: backtested.summary(),
+        "n_failed": lambda backtested: backtested.n_failed,
+        "failures": lambda backtested: [{"reason": why, "n": n} for why, n in backtested.failures],
     },
 )

@@ -175,9 +175,9 @@ def log_add_exp(a: AnyArray, b: AnyArray) -> AnyArray:
     share = exp(smaller - larger)
     if not np.iscomplexobj(share):
         return np.asarray(larger + np.log1p(share))
-    rest = np.log1p(share.real).astype(complex)
-    rest.imag = share.imag / (1 + share.real)
-    return np.asarray(larger + rest)
+    log_ratio = np.log1p(share.real).astype(complex)
+    log_ratio.imag = share.imag / (1 + share.real)
+    return np.asarray(larger + log_ratio)
 
 
 def _numbered(names: Iterable[str], n_columns: int) -> tuple[str, ...]:

@@ -92,8 +92,8 @@ def best_reachable(draws: SizeDraws, values: Array) -> Array:
     tries = np.repeat(values[None], N_TRIED, axis=0)
     tries[:, draws.main] = np.linspace(first[draws.main], last[draws.main], N_TRIED)
     is_main = np.arange(len(values)) == draws.main
-    own = replace(draws, optimum=np.where(is_main, draws.optimum, values))
-    excesses = own.excesses(tries)
-    costs = excesses + own.chances(tries) * (DIVERGED_EXCESS - excesses)
+    along_main = replace(draws, optimum=np.where(is_main, draws.optimum, values))
+    excesses = along_main.excesses(tries)
+    costs = excesses + along_main.chances(tries) * (DIVERGED_EXCESS - excesses)
     best = costs.argmin(axis=1)[:, None]
     return np.asarray(np.take_along_axis(excesses, best, axis=1)[:, 0])

@@ -267,8 +267,8 @@ class SurfaceDraws:
             for part in self.parts:
                 rows, choice = slice(stop, stop := stop + part.n), choices.index(part.spreads[j])
                 mean, sd = self.centre[j] + off[rows] @ each_weights[choice], sds[choice]
-                own = math.sqrt(max(sd**2 - part.spreads[j].scatter ** 2, 0.0))
-                law[rows, j] = mean + own * z[rows, j]
+                law_sd = math.sqrt(max(sd**2 - part.spreads[j].scatter ** 2, 0.0))
+                law[rows, j] = mean + law_sd * z[rows, j]
                 optimum[rows, j] = mean + sd * z[rows, j]
         return law, optimum
 
@@ -314,7 +314,7 @@ def draw_parameters(
         for chosen, number in _frequent(numbers, -(-MOST_CHOICES * count // n), rng):
             for size in _portions(number):
                 noise, scale = surface.noise_posterior.draw(SPARE * size + LEAST_SPARE, rng)
-                thetas.append(_given(surface, chosen, noise, scale, size, rng))
+                thetas.append(_draw_given_noise(surface, chosen, noise, scale, size, rng))
             spreads = tuple(spreads_of(surface, chosen.tolist()))
             parts.append(DrawnPart(number, spreads, surface.asymmetry_sd, surface.margin))
     return SurfaceDraws(
@@ -347,7 +347,7 @@ def _portions(n: int) -> list[int]:
     return [n // parts + (i < n % parts) for i in range(parts)]
 
 
-def _given(
+def _draw_given_noise(
     surface: Surface,
     chosen: Indices,
     noise: SurfaceNoise,
@@ -395,11 +395,13 @@ def _resampled(
     assert surface.divergences is not None
     assert surface.state.odds is not None
     _, slope, curvature, slopes = surface.state.odds
-    own = surface.places.divergence
-    sds = np.sqrt(np.einsum("ij,jk,ik->i", slopes, surface.covariance[np.ix_(own, own)], slopes))
+    columns = surface.places.divergence
+    sds = np.sqrt(
+        np.einsum("ij,jk,ik->i", slopes, surface.covariance[np.ix_(columns, columns)], slopes)
+    )
     is_open = (curvature > SETTLED * np.exp(-OPEN_SDS * sds)) | (np.abs(slope) > SETTLED)
     slope, curvature, slopes = slope[is_open], curvature[is_open], slopes[is_open]
-    moved = (theta - surface.theta)[:, own] @ slopes.T
+    moved = (theta - surface.theta)[:, columns] @ slopes.T
     logs = surface.divergences.log_likelihoods(theta, surface.places, is_open)
     logs -= moved @ slope - 0.5 * moved**2 @ curvature / scale**2
     weights = np.exp(logs - logs.max())

@@ -185,18 +185,20 @@ def imagine(
     at_size = added[list(runs.sizes)].to_numpy(dtype=float)
     values = np.log2(added[list(runs.tuned)].to_numpy(dtype=float))
     losses = np.full(len(added), np.nan)
-    for place in expected:
-        is_here = np.isclose(at_size, list(place.size.values())).all(axis=1)
-        n, here = int(is_here.sum()), noise.at_size(place.size)
+    for expected_size in expected:
+        is_here = np.isclose(at_size, list(expected_size.size.values())).all(axis=1)
+        n, here = int(is_here.sum()), noise.at_size(expected_size.size)
         if not n:
             continue
-        excess = place.excesses(values[is_here], draw)
+        excess = expected_size.excesses(values[is_here], draw)
         misfit = MISFIT * np.minimum(excess, 1.0) * drawn(n)
-        own = USUAL_NOISE if here.own_sd is None else here.own_sd
+        own_sd = USUAL_NOISE if here.own_sd is None else here.own_sd
         of_seeds = [
             here.seed_effects.get(seed, here.shared_sd * common[seed]) for seed in of_run[is_here]
         ]
-        losses[is_here] = np.exp(place.log_loss + excess + misfit + own * drawn(n) + of_seeds)
+        losses[is_here] = np.exp(
+            expected_size.log_loss + excess + misfit + own_sd * drawn(n) + of_seeds
+        )
     table = added.assign(loss=losses, stage="tune")
     table["status"] = np.where(np.isfinite(losses), "complete", "diverged")
     whole = pd.concat([runs.to_frame(), table[~np.isnan(losses)]], ignore_index=True)

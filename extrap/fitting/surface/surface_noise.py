@@ -71,8 +71,8 @@ class SurfaceNoise:
             size_logs: Mean log2 of their sizes over the largest.
             extra: Standard deviation of what was completed.
         """
-        own = (self.sigma * self.growths(size_logs)) ** 2 + extra**2 + FLOOR**2
-        return own, (self.share * excess) ** 2
+        noise_variance = (self.sigma * self.growths(size_logs)) ** 2 + extra**2 + FLOOR**2
+        return noise_variance, (self.share * excess) ** 2
 
     def damped(self, before: SurfaceNoise) -> SurfaceNoise:
         """Halfway from the noise of the previous pass, so that passes do not oscillate."""
@@ -129,9 +129,9 @@ class CellMeans:
 
     def log_likelihood(self, sigma: Array, growth: Array, share: Array) -> Array:
         """Of ln sigma, growth and ln share, which broadcast; the last axis must be cells'."""
-        own = np.exp(2 * sigma + 2 * growth * self.size_logs) + FLOOR**2
+        noise_variance = np.exp(2 * sigma + 2 * growth * self.size_logs) + FLOOR**2
         misfit = np.exp(2 * share) * self.excess**2
-        run, mean = own + misfit, own / self.n + misfit
+        run, mean = noise_variance + misfit, noise_variance / self.n + misfit
         logs = self.left * np.log(mean) + self.mean**2 / mean
         if (self.n > 1).any():
             logs += (self.n - 1) * np.log(run) + self.within / run
@@ -146,7 +146,7 @@ class NoisePosterior:
         sigmas, growths, shares: Grids of ln sigma, of growth and of ln share, (I,), (J,), (H,).
         of_growth: Joint probabilities of sigma and growth, (I, J).
         of_share: Joint probabilities of sigma and share, (I, H).
-        common, own: Probabilities of `VARIANCE_SHARES` of the seed effects; empty without.
+        of_common, of_own: Probabilities of `VARIANCE_SHARES` of the seed effects; empty without.
     """
 
     sigmas: Array
@@ -154,8 +154,8 @@ class NoisePosterior:
     shares: Array
     of_growth: Array
     of_share: Array
-    common: Array
-    own: Array
+    of_common: Array
+    of_own: Array
 
     def mean(self) -> SurfaceNoise:
         """Posterior means, those of scales as of their logarithms."""
@@ -163,16 +163,16 @@ class NoisePosterior:
         log_sigma = float(of_sigma @ self.sigmas)
         variance = max(4 * float(of_sigma @ (self.sigmas - log_sigma) ** 2), 1e-4)  # of ln sigma²
         logs = 0.5 * np.log(VARIANCE_SHARES / (1 - VARIANCE_SHARES))
-        common, own = (
+        common_sd, own_sd = (
             math.exp(log_sigma + float(part @ logs)) if len(part) else 0.0
-            for part in (self.common, self.own)
+            for part in (self.of_common, self.of_own)
         )
         return SurfaceNoise(
             sigma=math.exp(log_sigma),
             growth=float(self.of_growth.sum(axis=0) @ self.growths),
             share=math.exp(float(self.of_share.sum(axis=0) @ self.shares)),
-            common_sd=common,
-            own_sd=own,
+            common_sd=common_sd,
+            own_sd=own_sd,
             dof=max(2 / variance, LEAST_DOF),
         )
 
@@ -189,7 +189,7 @@ class NoisePosterior:
             math.sqrt(chosen / (1 - chosen)) if chosen else 0.0
             for chosen in (
                 rng.choice(VARIANCE_SHARES, p=part) if len(part) else 0.0
-                for part in (self.common, self.own)
+                for part in (self.of_common, self.of_own)
             )
         ]
         sigma = math.exp(float(of_sigma @ self.sigmas))
@@ -229,8 +229,8 @@ def estimate(cells: CellMeans, now: SurfaceNoise, *, n_sizes: int) -> NoisePoste
         shares=shares,
         of_growth=_normalised(grid + of_growth),
         of_share=of_share,
-        common=NONE,
-        own=NONE,
+        of_common=NONE,
+        of_own=NONE,
     )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from extrap.checking.spikes import Spike, climbs_steadily, find_spike
 from extrap.errors import DataError
 from extrap.fitting.distributions import t_quantile
-from extrap.fitting.prediction import LossPrediction
+from extrap.fitting.prediction import NORMAL_DOF, LossPrediction
 from extrap.fitting.seed_noise import NEW_SEED, MeanNoise
 from extrap.forecasting import Forecast
 from extrap.reading.columns import find_column
@@ -34,8 +34,6 @@ MAX_EXACT = 256
 REPLICATES_P, REPLICATES_DISTANCE = 0.001, 0.01
 """Replicates are no replicates where noise explains their difference no better than this, and it
 is larger than this log loss."""
-NORMAL_DOF = 1e12
-"""Degrees of freedom of a normal distribution, near enough."""
 DOUBLE_NOISE_EXCESS = 0.05
 """Log excess at which the noise of runs is twice that at the optimum, see `docs/methods.md`."""
 

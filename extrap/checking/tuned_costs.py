@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from extrap.checking.configurations import MAX_EXACT, NORMAL_DOF, Configuration, TunedCost
-from extrap.fitting.prediction import LossPrediction
+from extrap.checking.configurations import MAX_EXACT, Configuration, TunedCost
+from extrap.fitting.prediction import NORMAL_DOF, LossPrediction
 from extrap.fitting.surface.tuned_values import TunedValues
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
@@ -30,7 +30,7 @@ OWN_COST_SD = 0.15
 """Of a single configuration beside others of its size, as a share of the cost."""
 MIN_VARIANCE = 1e-30
 """Guard of a division."""
-CHUNK_SIZE = 512
+CONFIGURATIONS_AT_ONCE = 512
 """Configurations whose draws are summed at once."""
 N_QUANTILES = 64
 """Of a cost, of equal probability, that stand for its distribution."""
@@ -148,7 +148,7 @@ def _posterior(
     def terms(rows: npt.NDArray[np.intp]) -> Array:
         """Sums over configurations of what the density of each draw is made of, shape (4, n)."""
         sums = np.zeros((4, costs.shape[1]))
-        for part in np.array_split(rows, len(rows) // CHUNK_SIZE + 1):
+        for part in np.array_split(rows, len(rows) // CONFIGURATIONS_AT_ONCE + 1):
             variance = noise[part, None] + (OWN_COST_SD * costs[part]) ** 2 + MIN_VARIANCE
             residual = off[part, None] - costs[part]
             values = 1 / variance, residual / variance, residual**2 / variance, np.log(variance)

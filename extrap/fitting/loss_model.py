@@ -50,7 +50,7 @@ AVERAGED_DOF = 4.0
 JOINT_DISCREPANCY = 0.05
 """The same over several size columns: share of the change as far beyond the sweep as it is long
 itself, and in proportion elsewhere. Chosen with the misfit."""
-LEAST_SPAN = 0.1
+LEAST_LOG_SPAN = 0.1
 """Least ln length that a sweep of several size columns counts as."""
 STATED_DOF = 1e9
 """Degrees of freedom behind a discrepancy that is stated and not estimated: as good as infinite,
@@ -125,7 +125,7 @@ class LossModel:
         """
         if not isinstance(self.posterior, JointPosterior):
             return None
-        return max(float(np.ptp(np.array(self.posterior.points).mean(axis=1))), LEAST_SPAN)
+        return max(float(np.ptp(np.array(self.posterior.points).mean(axis=1))), LEAST_LOG_SPAN)
 
     def predict(
         self,

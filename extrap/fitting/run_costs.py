@@ -18,7 +18,7 @@ from extrap.records import Runs
 from extrap.records.flags import Flag
 
 SECONDS_PER_HOUR = 3600.0
-FLOPS, HOURS, SECONDS, UNITS = "FLOPs", "hours", "seconds", "units"
+IN_FLOPS, IN_HOURS, IN_SECONDS, IN_UNITS = "FLOPs", "hours", "seconds", "units"
 MOST_BEND = 0.1
 """Change of the exponent between the last three sizes that needs no warning: 18 % at five times
 the largest size."""
@@ -116,7 +116,7 @@ def read_run_cost(
     """
     if formula is not None:
         flops = "flops" in formula or "6" in formula.replace(" ", "").split("*")
-        unit = HOURS if hours else FLOPS if flops else UNITS
+        unit = IN_HOURS if hours else IN_FLOPS if flops else IN_UNITS
         return _over_sizes(runs, formula, unit, source=f"the formula {formula}")
     if hours:
         if (cost := hours_of_runs(runs)) is None:
@@ -125,7 +125,7 @@ def read_run_cost(
                 "or give the budget in FLOPs."
             )
         return cost
-    for text, unit in (*_sources(runs), *[("wall_s", SECONDS)] * seconds):
+    for text, unit in (*_sources(runs), *[("wall_s", IN_SECONDS)] * seconds):
         if (cost := _of_table(runs, text, unit)) is not None:
             return cost
     example = " * ".join(runs.sizes) if len(runs.sizes) > 1 else f"{runs.sizes[0]}**2"
@@ -139,7 +139,7 @@ def read_run_cost(
 
 def hours_of_runs(runs: Runs) -> RunCost | None:
     """Hours of a run from the column `wall_s`; None without it."""
-    return _of_table(runs, f"wall_s / {SECONDS_PER_HOUR}", HOURS)
+    return _of_table(runs, f"wall_s / {SECONDS_PER_HOUR}", IN_HOURS)
 
 
 def _sources(runs: Runs) -> list[tuple[str, str]]:
@@ -155,7 +155,7 @@ def _sources(runs: Runs) -> list[tuple[str, str]]:
         return column if column.isidentifier() else f"`{column}`"
 
     six_n_d = f"6 * {first('params', COUNTS)} * {first('tokens', TOKENS)}"
-    return [("flops", FLOPS), (six_n_d, FLOPS), ("cost", UNITS)]
+    return [("flops", IN_FLOPS), (six_n_d, IN_FLOPS), ("cost", IN_UNITS)]
 
 
 def _of_table(runs: Runs, text: str, unit: str) -> RunCost | None:

@@ -28,9 +28,9 @@ MAX_HELD_OUT = 40
 """The same for the sizes held out by one cut."""
 START, SHORT_START = 4, 3
 """Fitted sizes of the first cut; the second where there are fewer than `START + 2` sizes."""
-LEAST_SHARE = 0.25
+LEAST_FITTED_SHARE = 0.25
 """… and at least this share of all: four of many checkpoints span hardly anything."""
-DIGITS = 9
+LOG_SIZE_DECIMALS = 9
 """Decimals of a log size that count: products of equal compute differ by rounding."""
 
 
@@ -71,7 +71,7 @@ def rolling_origin(
         )
     first = min_sizes or _first_cut(len(sizes))
     x = _log_sizes(sizes)
-    log_products = x.sum(axis=1).round(DIGITS)
+    log_products = x.sum(axis=1).round(LOG_SIZE_DECIMALS)
     order = np.argsort(log_products, kind="stable")
     ends = [
         k for k in range(first, len(order)) if log_products[order[k - 1]] < log_products[order[k]]
@@ -90,7 +90,7 @@ def rolling_origin(
 def _first_cut(n_sizes: int) -> int:
     if n_sizes < START + 2:
         return SHORT_START
-    return max(START, math.ceil(LEAST_SHARE * n_sizes))
+    return max(START, math.ceil(LEAST_FITTED_SHARE * n_sizes))
 
 
 def _log_sizes(sizes: Sequence[Mapping[str, float]]) -> Array:

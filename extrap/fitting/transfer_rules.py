@@ -15,14 +15,14 @@ from extrap.fitting.surface.tuned_values import TunedValues
 from extrap.reading.names import RATES, TOKEN_BATCHES, kinds_of, short_name
 from extrap.records import Optimum, RuleRegret
 
-KINDS = {"N": "params", "D": "tokens", "C": "compute", "n": "width"}
+KIND_OF_LETTER = {"N": "params", "D": "tokens", "C": "compute", "n": "width"}
 """Letter → the kind of size column that is taken for it, see `kinds_of`."""
 TUNED_NAMES = {
     "lr": {*RATES} - {"lr_mult"},
     "B": {*TOKEN_BATCHES},
 }
 FLOPS_PER_PARAMETER_AND_TOKEN = 6.0
-MOST_LOG = 300.0
+MOST_RULE_LOG = 300.0
 """Beyond e to this power a rule's value, or the ratio of two, may be no float."""
 
 
@@ -65,7 +65,7 @@ class Rule(NamedTuple):
 
     def is_beyond(self, *sizes: Mapping[str, float]) -> bool:
         """Whether no float holds what the rule says of one of these sizes."""
-        return any(abs(self._log_product(size)) > MOST_LOG for size in sizes)
+        return any(abs(self._log_product(size)) > MOST_RULE_LOG for size in sizes)
 
     def _log_product(self, size: Mapping[str, float]) -> float:
         powers = ((_size_of(letter, size), power) for letter, power in self.exponents.items())
@@ -124,7 +124,7 @@ def compute_of(size: Mapping[str, float]) -> float | None:
 
 def _size_of(letter: str, size: Mapping[str, float]) -> float | None:
     for column, kind in kinds_of(size).items():
-        if kind == KINDS[letter]:
+        if kind == KIND_OF_LETTER[letter]:
             return size[column]
     if letter == "C":
         n, d = _size_of("N", size), _size_of("D", size)

@@ -21,7 +21,7 @@ from extrap.records import Interval, Optimum, Runs, Shown
 from extrap.records.codec import document, shape
 from extrap.records.fields import ROUNDING
 
-LEVELS = (0.5, 0.8, 0.9)
+COVERAGE_LEVELS = (0.5, 0.8, 0.9)
 """Levels at which coverage is counted."""
 BINS = (("up to 1", 1.0), ("1 to 2", 2.0), ("2 to 4", 4.0), ("4 to 8", 8.0), ("above 8", math.inf))
 """Extrapolation ratios that are summarised together: label and upper end, included."""
@@ -251,7 +251,10 @@ def _hold(fitted: Forecast, optimum: Optimum, *, dof: int) -> Holdout:
         predicted_pi=prediction.interval(fitted.level, new_run=True),
         deviation=observed / predicted - 1,
         p_value=prediction.p_value(observed),
-        covered={level: observed in prediction.interval(level, new_run=True) for level in LEVELS},
+        covered={
+            level: observed in prediction.interval(level, new_run=True)
+            for level in COVERAGE_LEVELS
+        },
         last_value=last,
         last_deviation=None if last is None else observed / last - 1,
         tuned_octaves=_tuned_octaves(fitted, optimum),
@@ -304,7 +307,7 @@ def _summarised(label: str, holdouts: Sequence[Holdout]) -> dict[str, Any]:
         "n": len(holdouts),
         **{
             f"coverage_{100 * level:g}": float(np.mean([h.covered[level] for h in holdouts]))
-            for level in LEVELS
+            for level in COVERAGE_LEVELS
         },
         "bias": float(np.mean(log_errors)),
         "rms_error": _rms(log_errors),

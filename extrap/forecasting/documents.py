@@ -39,15 +39,15 @@ logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-FORECAST, FORECAST_SCHEMA = "extrap-forecast", 2
+FORECAST_KIND, FORECAST_SCHEMA = "extrap-forecast", 2
 """Kind of the document of a saved forecast, and its schema: one of schema 1 holds laws of several
 estimators, which are no more, and is refused."""
-ORIGIN = ("kind", "schema_version", "extrap_version", "data_hash")
-NOT_FIELDS = (*ORIGIN, "notes", "content_hash", "seal")
+ORIGIN_KEYS = ("kind", "schema_version", "extrap_version", "data_hash")
+NOT_FIELDS = (*ORIGIN_KEYS, "notes", "content_hash", "seal")
 """Keys of that document beside the fields of the forecast."""
-SHOWN = 12
+HASH_DIGITS_SHOWN = 12
 """Digits of a content hash that text shows."""
-RECORDED = ("epochs", "batch_size", "flops")
+CHECKED_COLUMNS = ("epochs", "batch_size", "flops")
 """Columns beyond those a fit depends on that a check of larger runs asks for."""
 
 
@@ -212,7 +212,7 @@ def sealed_document(forecast: Forecast) -> dict[str, Any]:
 
 def _unsealed(forecast: Forecast) -> dict[str, Any]:
     return {
-        "kind": FORECAST,
+        "kind": FORECAST_KIND,
         "schema_version": FORECAST_SCHEMA,
         "extrap_version": __version__,
         "data_hash": forecast.runs.data_hash(),
@@ -245,7 +245,7 @@ def load_forecast(path: str | Path) -> Forecast:
         DataError: The file is missing, is not a forecast, was written by another schema, or was
             changed after it was sealed; the field is named.
     """
-    document = read_sealed(Path(path), FORECAST, version=FORECAST_SCHEMA)
+    document = read_sealed(Path(path), FORECAST_KIND, version=FORECAST_SCHEMA)
     try:
         return _forecast(document)
     except ValueError as error:
@@ -368,7 +368,7 @@ class RunTable:
 
 
 def _run_table(runs: Runs) -> RunTable:
-    table = runs.canonical(also=RECORDED)
+    table = runs.canonical(also=CHECKED_COLUMNS)
     return RunTable(
         sizes=runs.sizes,
         tuned=runs.tuned,
@@ -380,7 +380,7 @@ def _run_table(runs: Runs) -> RunTable:
 
 def _runs(table: RunTable) -> Runs:
     frame = pd.DataFrame(table.rows, columns=list(table.columns))
-    numbers = [column for column in ("loss", *RECORDED) if column in frame]
+    numbers = [column for column in ("loss", *CHECKED_COLUMNS) if column in frame]
     return Runs.from_frame(
         frame.astype(dict.fromkeys(numbers, float)),
         sizes=table.sizes,

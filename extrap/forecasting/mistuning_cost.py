@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from extrap.errors import DataError, argument
-from extrap.fitting.run_costs import FLOPS, SECONDS_PER_HOUR, hours_of_runs, read_run_cost
+from extrap.fitting.run_costs import IN_FLOPS, SECONDS_PER_HOUR, hours_of_runs, read_run_cost
 from extrap.forecasting import Forecast
 from extrap.forecasting.documents import of_forecast
 from extrap.records import Interval, Measure, Runs, Shown
@@ -19,7 +19,7 @@ from extrap.records.codec import shape
 from extrap.records.fields import require_positive
 from extrap.records.flags import Flag
 
-FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
+COST_FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Multiples of the recommended value whose cost is given."""
 SIZE_FACTORS = np.geomspace(1 / 256, 1, 33)
 """Multiples of a run's sizes among which one of equal loss is sought."""
@@ -191,7 +191,7 @@ def cost(
         around=tuple(
             penalty({**best, name: best[name] * factor}, column=name, factor=factor)
             for name in best
-            for factor in FACTORS
+            for factor in COST_FACTORS
         ),
         kept=tuple(kept_penalties),
         flags=(
@@ -228,7 +228,7 @@ def _equal_loss_share(
         if formula is not None:
             raise
         return None, None, ()
-    flops = growth.of(size) if growth.unit == FLOPS else None
+    flops = growth.of(size) if growth.unit == IN_FLOPS else None
     smallest = {c: min(o.size[c] for o in forecast.optima) for c in size}
     scaled = [{c: v * factor for c, v in size.items()} for factor in SIZE_FACTORS]
     scaled = [s for s in scaled if all(s[c] >= smallest[c] for c in s)]

@@ -27,7 +27,7 @@ from extrap.records.codec import shape
 from extrap.records.fields import require_positive
 from extrap.records.flags import Flag
 
-NEAR = 0.01
+NEAR_EXCESS = 0.01
 """Log excess that sets how far from an optimum values are tried."""
 OFFSETS = {1: (-1.6, -0.8, 0.0, 0.8, 1.6)}
 """Of the values at a new size from its predicted optimum, in distances of that excess …"""
@@ -46,7 +46,7 @@ SEVERAL_SIZES = Flag(
 LEAST_GAIN = 0.25
 """An option that narrows by less, the logs of all widths together, is chosen only if none does:
 by a tenth and more widths also change with the noise that is imagined for its runs."""
-UNKNOWN = math.log(100.0)
+UNKNOWN_LOG_WIDTH = math.log(100.0)
 """Log width of an interval that is not known: of the loss, and of a tuned value as well."""
 
 
@@ -253,7 +253,7 @@ class _Sweep:
             octave = np.vstack([np.eye(len(names)), -np.eye(len(names))])
             excess = values.typical.excesses(values.optimum + octave)[0]
             excess = excess.reshape(2, -1).mean(axis=0)
-            step = np.clip(np.sqrt(NEAR / np.maximum(excess, 1e-9)), 0.5, 2.0)
+            step = np.clip(np.sqrt(NEAR_EXCESS / np.maximum(excess, 1e-9)), 0.5, 2.0)
         near = {}
         for o in forecast.optima:
             rows = frame[np.logical_and.reduce([frame[c] == v for c, v in o.size.items()])]
@@ -422,10 +422,10 @@ def _intervals(
 def _log_widths(loss_pi: Interval, tuned_pi: Mapping[str, Interval]) -> float:
     """Sum of the logarithms of all widths, ln(upper / lower) each."""
     widths = [
-        math.log(high / low) if low and high else UNKNOWN
+        math.log(high / low) if low and high else UNKNOWN_LOG_WIDTH
         for low, high in (loss_pi, *tuned_pi.values())
     ]
-    return sum(math.log(max(min(width, UNKNOWN), 1e-12)) for width in widths)
+    return sum(math.log(max(min(width, UNKNOWN_LOG_WIDTH), 1e-12)) for width in widths)
 
 
 shape(Plan, kind="extrap-plan")

@@ -25,7 +25,7 @@ from extrap.fitting.prediction import LossPrediction
 from extrap.fitting.reference_curves import ReferenceCurves
 from extrap.fitting.refusals import (
     AGAINST_RISE,
-    LEVEL,
+    JUDGED_LEVEL,
     Doubt,
     Rise,
     doubt_loss,
@@ -41,7 +41,7 @@ from extrap.fitting.surface.fitted_sizes import has_replicates
 from extrap.fitting.surface.optimum_law import CurvatureTest, check_curvature, law_of_optimum
 from extrap.fitting.surface.remedies import name_remedy
 from extrap.fitting.surface.surface import Surface, fit_surfaces
-from extrap.fitting.surface.sweep_arrays import DIGITS, arrays_of
+from extrap.fitting.surface.sweep_arrays import LOG2_DECIMALS, arrays_of
 from extrap.fitting.surface.tuned_values import TunedValues
 from extrap.fitting.transfer_rules import compare_rules, compute_of
 from extrap.forecasting.asked_sizes import AnySizes, SizeAxes, path_to
@@ -73,13 +73,13 @@ from extrap.records.flags import IMPRECISE, REFUSED, Flag
 from extrap.records.numbers import format_quantity
 from extrap.records.results import Outlier, outlier_flags
 
-FAR = 8.0
+FAR_EXTRAPOLATION = 8.0
 """Beyond this extrapolation ratio an interval is conditional on no new regime setting in."""
 PRIORS = ("published", "none")
 OF_LAST, MOVED = 0.05, 0.01
 """Change of the floor over the loss of the largest size, by which it is asked how far a forecast
 moves; and the share from which that is told."""
-NEAR_FLOOR, SMALLEST = 2.0, 1e-12
+NEAR_FLOOR, LEAST_WEIGHT = 2.0, 1e-12
 """Distance from the mean floor, in such changes, within which laws count for the slope, and a
 guard of a division. Chosen so that the slope is that between forecasts with the floor pinned one
 standard deviation above and below (LOG.md)."""
@@ -172,7 +172,9 @@ class Forecast(Shown):
         size = {column: size[column] for column in self.runs.sizes}
         point, doubts = self._point(size)
         ratio = format_quantity(point.extrapolation_ratio, digits=3)
-        flags = [Flag("far-extrapolation", f"{ratio} times")] * (point.extrapolation_ratio > FAR)
+        flags = [Flag("far-extrapolation", f"{ratio} times")] * (
+            point.extrapolation_ratio > FAR_EXTRAPOLATION
+        )
         flags += self._about_floor(point)
         for name, doubt in doubts.items():
             if doubt.is_refused:
@@ -239,7 +241,9 @@ class Forecast(Shown):
             return None
         key, cache = (self.level, *(size[c] for c in self.runs.sizes)), self.surface.computed
         if key not in cache:
-            log_size = np.round(np.log2(np.array([size[c] for c in self.runs.sizes])), DIGITS)
+            log_size = np.round(
+                np.log2(np.array([size[c] for c in self.runs.sizes])), LOG2_DECIMALS
+            )
             cache[key] = TunedValues(
                 size=dict(size),
                 names=self.runs.tuned,
@@ -271,8 +275,8 @@ class Forecast(Shown):
         weights, floors, logs = self.loss_model.posterior.by_law(size)
         steps = (floors - floor) / step
         near = weights * np.exp(-0.5 * (steps / NEAR_FLOOR) ** 2)
-        off = steps - near @ steps / max(near.sum(), SMALLEST)
-        moved = math.expm1(float((near * off) @ logs / max(near @ off**2, SMALLEST)))
+        off = steps - near @ steps / max(near.sum(), LEAST_WEIGHT)
+        moved = math.expm1(float((near * off) @ logs / max(near @ off**2, LEAST_WEIGHT)))
         if moved < MOVED:
             return []
         return [Flag("floor-matters", f"{100 * moved:.1f} % per {step:g} of E")]
@@ -393,7 +397,7 @@ class Forecast(Shown):
         """Why the confidence in a loss that is given is low; None where it is not."""
         largest, last = self.largest(), self._ends()[1]
         is_larger = size != largest and all(size[c] >= high for c, high in largest.items())
-        is_held = is_larger and last in run.interval(LEVEL, new_run=True)
+        is_held = is_larger and last in run.interval(JUDGED_LEVEL, new_run=True)
         return imprecise_loss(half, held=last if is_held else None)
 
     def _rises_below(self, size: Mapping[str, float]) -> list[Rise]:

@@ -15,7 +15,7 @@ from extrap.fitting.seed_noise import Noise, noise_of_means
 from extrap.fitting.surface.answers import best_reachable
 from extrap.fitting.surface.draws import SurfaceDraws, draw_parameters
 from extrap.fitting.surface.surface import Surface, fit_surfaces
-from extrap.fitting.surface.sweep_arrays import DIGITS, SweepArrays, arrays_of
+from extrap.fitting.surface.sweep_arrays import LOG2_DECIMALS, SweepArrays, arrays_of
 from extrap.laws.base import Array
 from extrap.records import WITHOUT_SEED, Estimate, Interval, Optimum, Runs
 
@@ -26,7 +26,7 @@ LEAST_OUT_OF_REACH = 0.001
 """
 OUTSIDE = 0.5
 """Probability from which on an optimum is taken to lie beyond the values that were tried."""
-N_DRAWS = 2048
+N_OPTIMUM_DRAWS = 2048
 
 
 class FittedSweep(NamedTuple):
@@ -75,7 +75,7 @@ def fit_sweep(
         return FittedSweep(None, noise, optima, _same_for_all(runs, optima))
     sweep = arrays_of(runs, pinned)
     surfaces, weights = fit_surfaces(sweep, held)
-    draws = draw_parameters(surfaces, weights, rng=np.random.default_rng(0), n=N_DRAWS)
+    draws = draw_parameters(surfaces, weights, rng=np.random.default_rng(0), n=N_OPTIMUM_DRAWS)
     likeliest = surfaces[int(np.argmax(weights))]
     log_losses = _reached(draws, likeliest.best_losses)
     common = errors_of(log_losses[:, _has_loss(sweep)])[1]
@@ -171,7 +171,7 @@ def _optima(
     logs = log_losses.mean(axis=0) + of_seeds
     optima = []
     for size, rows in runs_by_size(runs):
-        log_size = np.round(np.log2(np.array(list(size.values()))), DIGITS)
+        log_size = np.round(np.log2(np.array(list(size.values()))), LOG2_DECIMALS)
         same = np.flatnonzero((sweep.log_sizes == log_size).all(axis=1))
         here = draws.optima[:, same[0]] if len(same) else draws.at(log_size).optimum
         tried = np.log2(rows[list(runs.tuned)].to_numpy(dtype=float))
@@ -219,7 +219,7 @@ def _by_seed(
     of_size = {tuple(size): by_seed for size, by_seed in zip(logs.tolist(), off, strict=True)}
     log_losses = list[Mapping[object, float]]()
     for optimum in optima:
-        size = np.round(np.log2([*optimum.size.values()]), DIGITS)
+        size = np.round(np.log2([*optimum.size.values()]), LOG2_DECIMALS)
         loss, by_seed = optimum.loss, of_size.get(tuple(size.tolist()), {})
         log_losses.append(
             {} if loss is None else {s: math.log(loss) + v for s, v in by_seed.items()}

@@ -15,12 +15,12 @@ from extrap.laws.base import Array
 from extrap.records import Fit
 from extrap.records.numbers import rounded
 
-BENDS = "optimum-law-bends"
+LAW_BENDS = "optimum-law-bends"
 """Flag of a law whose optima curve on log-log axes."""
 BENDS_P = 0.05
 SIZE_DIGITS = 9
 """Of a size, that survive its logarithm."""
-FEWEST_SIZES = 4
+LEAST_SIZES_OF_BEND = 4
 """Sizes from which on a bend can be read."""
 
 
@@ -83,7 +83,7 @@ def law_of_optimum(
         fitted_range=tuple((_size(c.min()), _size(c.max())) for c in draws.log_sizes.T),
         n_points=len(logs),
         fixed=dict(fixed),
-        flags=(BENDS,) if test is not None and test.bends else (),
+        flags=(LAW_BENDS,) if test is not None and test.bends else (),
     )
 
 
@@ -127,7 +127,7 @@ def _coefficients(draws: SurfaceDraws, column: int) -> _Coefficients:
     off = logs - logs.mean(axis=0)
     parts = np.column_stack([np.ones(len(off)), off, off.mean(axis=1) ** 2])
     is_fitted = np.array([True, *np.isnan(pinned), True])
-    is_bent = len(off) >= FEWEST_SIZES and bool(
+    is_bent = len(off) >= LEAST_SIZES_OF_BEND and bool(
         np.linalg.matrix_rank(parts[:, is_fitted]) == is_fitted.sum()
     )
     is_fitted[-1] = is_bent

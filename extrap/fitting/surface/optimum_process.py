@@ -21,15 +21,15 @@ from extrap.laws.base import Array
 
 LEVEL_SD, SLOPE_SD = 3.0, 0.6
 """Of the level, in octaves about the best cells, and of a slope, in octaves a doubling."""
-BENDS = ((0.003, 0.65), (0.08, 0.25), (0.2, 0.1))
+BEND_SDS = ((0.003, 0.65), (0.08, 0.25), (0.2, 0.1))
 """Standard deviation of a bend, in octaves a doubling², and its prior probability."""
 WALKS = ((0.0, 0.8), (0.25, 0.2))
 """The same of the steps of a slope that wanders, as at a kink."""
-SCATTERS = ((0.03, 0.47), (0.1, 0.34), (0.25, 0.15), (0.5, 0.04))
+SCATTER_SDS = ((0.03, 0.47), (0.1, 0.34), (0.25, 0.15), (0.5, 0.04))
 """The same of an optimum about its law, in octaves."""
 SHARED = ((0.0, 0.3), (0.1, 0.45), (0.3, 0.25))
 """The same of what the optima of one value of a size column share, where there are several."""
-SAME = 0.07
+SAME_VALUE_OCTAVES = 0.07
 """Octaves within which two values of a size column are one."""
 LEAST_VARIANCE = 1e-8
 
@@ -70,9 +70,9 @@ class OptimumProcess:
         is_free = np.ones(log_sizes.shape[1]) if pinned is None else np.isnan(pinned)
         self._slope_variances = SLOPE_SD**2 * is_free
         ordered = [np.sort(column) for column in log_sizes.T]
-        self._steps = [c[np.diff(c, prepend=-np.inf) > SAME] for c in ordered]
+        self._steps = [c[np.diff(c, prepend=-np.inf) > SAME_VALUE_OCTAVES] for c in ordered]
         shared = SHARED if log_sizes.shape[1] > 1 else ((0.0, 1.0),)
-        choices = list(itertools.product(BENDS, SCATTERS, shared, WALKS))
+        choices = list(itertools.product(BEND_SDS, SCATTER_SDS, shared, WALKS))
         self.grid = [Spreads(*(value for value, _ in choice)) for choice in choices]
         probabilities = [np.prod([p for _, p in choice]) for choice in choices]
         self.prior_probabilities = np.array(probabilities, dtype=float)
@@ -115,7 +115,7 @@ class OptimumProcess:
         """Of each column the fitted value that a size has, or a number of its own."""
         for fitted, values in zip(self._steps, (centred + self._middle).T, strict=True):
             nearest = np.abs(values[:, None] - fitted).argmin(axis=1)
-            yield np.where(np.abs(values - fitted[nearest]) < SAME, nearest, values)
+            yield np.where(np.abs(values - fitted[nearest]) < SAME_VALUE_OCTAVES, nearest, values)
 
     def weigh(self, information: Array, pull: Array, centre: float) -> Array:
         """Posterior probability of each of the spreads, by `exp(−u′ I u / 2 + pull′ u)`.

@@ -28,7 +28,7 @@ N_IMAGINED, N_TYPICAL, MOST_NOT = 5, 3, 1
 of its draws, and after how many no answer may be given. The first is without noise, and must give
 one. With typical ones alone half of the remedies for noisy sweeps were not enough; with drawn ones
 alone nothing was for coarse grids."""
-DIGITS = 9
+SIZE_DECIMALS = 9
 """Of a size."""
 WORK = 2
 """Power of the size that the work of a run grows with, where data grow with the model."""
@@ -87,7 +87,7 @@ def name_remedy(
             return remedy
     octaves = max(math.log2(target[c] / v) for c, v in largest.items())
     for n in range(1, math.floor(octaves) + 1):
-        smaller = {c: rounded(max(v / 2**n, largest[c]), DIGITS) for c, v in target.items()}
+        smaller = {c: rounded(max(v / 2**n, largest[c]), SIZE_DECIMALS) for c, v in target.items()}
         if is_given(runs, smaller):
             text = f"no set of added runs was enough; ask for {name_size(smaller)} at most"
             return Remedy(cause="sizes", text=text, target=smaller)

@@ -36,10 +36,10 @@ from extrap.fitting.surface.parameters import (
 )
 from extrap.fitting.surface.surface_divergence import Divergences
 from extrap.fitting.surface.surface_noise import (
-    COMMON,
-    LEAST_SD,
+    COMMON_SHARE_PRIOR,
+    LEAST_EFFECT_SD,
     MOST_SDS,
-    OWN,
+    OWN_SHARE_PRIOR,
     CellMeans,
     NoisePosterior,
     SurfaceNoise,
@@ -49,17 +49,17 @@ from extrap.fitting.surface.surface_noise import (
 from extrap.fitting.surface.sweep_arrays import Indices, SweepArrays
 from extrap.laws.base import Array
 
-CENSORED, LARGEST = 0.3, 5.0
+CENSORED_EXCESS, LARGEST_MISFIT = 0.3, 5.0
 """Log excess from which on a run only says that it is so far off, and that of misfit."""
-REACH = 1.0
+MISFIT_REACH = 1.0
 """Octaves over which misfit is alike."""
-DOF, LEAST_CURVATURE, TINY = 8.0, 0.3, 1e-300
+RESIDUAL_DOF, LEAST_CURVATURE, LEAST_DIVISOR = 8.0, 0.3, 1e-300
 """Of Student's t of a residual; its curvature at least, as a share of the weights."""
-NEAR_BEST = 0.1
+NEAR_BEST_LOG_LOSS = 0.1
 """Log loss above the best cell up to which cells give the first noise."""
-LONGEST = 1.0, 0.7
+LONGEST_STEPS = 1.0, 0.7
 """Longest step of an optimum, in octaves, and of a parameter of shape."""
-MANY = 1000
+MANY_RUNS = 1000
 """Runs from which on fewer steps are taken, and information is summed size by size."""
 FIRST_SIGMA = 0.01
 """Noise of a run where no cell was repeated, before it is estimated."""
@@ -182,7 +182,7 @@ class Surface:
             self.theta = self.mean.copy()
             self.theta[self.places.optimum] = start
             self._variance = None
-            self._climb(8 if len(self.sweep.size) < MANY else 5)
+            self._climb(8 if len(self.sweep.size) < MANY_RUNS else 5)
             modes.append((self._cost_of_mode, self.theta))
         self.theta = min(modes, key=lambda pair: pair[0])[1]
         self._settle(3)
@@ -198,9 +198,9 @@ class Surface:
         values, n_near = self.sweep.values[self._rows], np.ones(len(self._rows))
         for i in range(self.shape[0]):
             here = np.flatnonzero(self._size == i)
-            for rows in np.array_split(here, len(here) // MANY + 1):
+            for rows in np.array_split(here, len(here) // MANY_RUNS + 1):
                 square = ((values[rows][:, None] - values[here][None]) ** 2).sum(axis=-1)
-                n_near[rows] = np.exp(-0.5 * square / REACH**2).sum(axis=1)
+                n_near[rows] = np.exp(-0.5 * square / MISFIT_REACH**2).sum(axis=1)
         return n_near
 
     def _best_cells(self) -> tuple[Array, Array]:
@@ -228,7 +228,9 @@ class Surface:
     def _first_sigma(self) -> float:
         """From the scatter within cells near the best of their size."""
         sweep = self.sweep
-        near = ~sweep.diverged & (sweep.log_loss < self._best_loss[sweep.size] + NEAR_BEST)
+        near = ~sweep.diverged & (
+            sweep.log_loss < self._best_loss[sweep.size] + NEAR_BEST_LOG_LOSS
+        )
         cell, losses = sweep.cell[near], sweep.log_loss[near]
         n = np.bincount(cell)
         dof = np.maximum(n - 1, 0).sum()
@@ -266,7 +268,7 @@ class Surface:
         n_own = sweep.seeds.shape[1] - sweep.n_common
         sds = np.repeat([noise.common_sd, noise.own_sd], [sweep.n_common, n_own])
         columns = np.column_stack([seeds, sweep.completed])[self._rows]
-        return columns, np.concatenate([np.maximum(sds, LEAST_SD), sweep.offset_sd])
+        return columns, np.concatenate([np.maximum(sds, LEAST_EFFECT_SD), sweep.offset_sd])
 
     def _set_priors(self) -> None:
         places = self.places
@@ -347,7 +349,7 @@ class Surface:
         effects = self._effect_columns
         over = self.sweep.log_loss[self._rows] - theta[places.loss][self._size]
         over = over - effects @ theta[places.effects]
-        limit = CENSORED + np.maximum(self._best_loss - theta[places.loss], 0)[self._size]
+        limit = CENSORED_EXCESS + np.maximum(self._best_loss - theta[places.loss], 0)[self._size]
         is_far = (over > limit) & (self.shape[2] > 0)
         slopes[np.arange(len(over)), places.loss[self._size]] = 1.0
         slopes[:, places.effects] = effects
@@ -355,7 +357,7 @@ class Surface:
         slopes[is_far & (residual <= 0)] = 0
         slopes[np.ix_(is_far, np.concatenate([places.loss, places.effects]))] = 0
         odds = None if self.divergences is None else self.divergences.at(theta, places)
-        return _State(np.minimum(excess, LARGEST), residual, slopes, ~is_far, odds)
+        return _State(np.minimum(excess, LARGEST_MISFIT), residual, slopes, ~is_far, odds)
 
     def _variances(self, excess: Array, noise: SurfaceNoise | None = None) -> tuple[Array, Array]:
         """Variance of each run, and the power that its likelihood is tempered to."""
@@ -363,7 +365,7 @@ class Surface:
             return self._held
         extra, noise = self.sweep.completion_sd[self._rows], noise or self.noise
         noise_variance, misfit = noise.variances(
-            np.minimum(excess, CENSORED), self._size_logs, extra
+            np.minimum(excess, CENSORED_EXCESS), self._size_logs, extra
         )
         return noise_variance + misfit, (noise_variance + misfit) / (
             noise_variance + self._n_near * misfit
@@ -372,7 +374,7 @@ class Surface:
     def _cost(self, state: _State, theta: Array, variance: tuple[Array, Array]) -> float:
         """−2 log posterior density, up to a constant of the variances."""
         off, (square, power) = theta - self.mean, variance
-        cost = DOF * power @ np.log1p(state.residual**2 / square / DOF)
+        cost = RESIDUAL_DOF * power @ np.log1p(state.residual**2 / square / RESIDUAL_DOF)
         cost += off @ self.precision @ off
         return float(cost - (2 * state.odds[0] if state.odds else 0.0))
 
@@ -385,15 +387,17 @@ class Surface:
         that find it make parameters seem known a tenth better.
         """
         square, power = variance
-        squares = state.residual**2 / square / DOF
+        squares = state.residual**2 / square / RESIDUAL_DOF
         w = power / square / (1 + squares)
         curvature = 1.0
         if is_mode and len(w):
             plain = state.is_plain
-            curved = (w * (1 - squares) / (1 + squares))[plain].sum() / max(w[plain].sum(), TINY)
+            curved = (w * (1 - squares) / (1 + squares))[plain].sum() / max(
+                w[plain].sum(), LEAST_DIVISOR
+            )
             curvature = max(float(curved), LEAST_CURVATURE)
         half = state.slopes * np.sqrt(curvature * w)[:, None]
-        if len(w) < MANY:
+        if len(w) < MANY_RUNS:
             information = half.T @ half
         else:
             information = np.zeros((self.places.n, self.places.n))
@@ -415,7 +419,7 @@ class Surface:
         excess = state.excess
         if self._variance is None:  # at the start the surface is not to be trusted
             over = self.sweep.log_loss[self._rows] - self._best_loss[self._size]
-            excess = np.maximum(excess, np.clip(over, 0, CENSORED))
+            excess = np.maximum(excess, np.clip(over, 0, CENSORED_EXCESS))
         variance = self._variances(excess)
         cost = self._cost(state, theta, variance)
         is_shape = np.ones(places.n, dtype=bool)
@@ -426,8 +430,10 @@ class Surface:
             system = normal[0] + self.precision
             pull = normal[1] - self.precision @ (theta - self.mean)
             step = np.linalg.solve(system + damping * np.diag(np.diag(system)), pull)
-            step[places.optimum] = np.clip(step[places.optimum], -LONGEST[0], LONGEST[0])
-            step[is_shape] = np.clip(step[is_shape], -LONGEST[1], LONGEST[1])
+            step[places.optimum] = np.clip(
+                step[places.optimum], -LONGEST_STEPS[0], LONGEST_STEPS[0]
+            )
+            step[is_shape] = np.clip(step[is_shape], -LONGEST_STEPS[1], LONGEST_STEPS[1])
             new = theta + step
             new[places.asymmetry] = np.clip(new[places.asymmetry], *ASYMMETRY_LIMITS)
             then = self._state_at(new)
@@ -465,7 +471,7 @@ class Surface:
     def _settle(self, passes: int) -> None:
         """Mode and noise in turn."""
         for _ in range(passes):
-            self._climb(25 if len(self.sweep.size) < MANY else 12)
+            self._climb(25 if len(self.sweep.size) < MANY_RUNS else 12)
             if self._noise_of is None:
                 self._estimate_noise()
             self._set_priors()
@@ -483,7 +489,7 @@ class Surface:
             sweep.cell[self._rows[keep]],
             np.clip(self.state.residual[keep], -MOST_SDS * sd, MOST_SDS * sd),
             size_logs=self._size_logs[keep],
-            excess=np.minimum(self.state.excess[keep], CENSORED),
+            excess=np.minimum(self.state.excess[keep], CENSORED_EXCESS),
             leverage=leverage,
         )
         posterior = estimate(cells, self.noise, n_sizes=self.shape[0])
@@ -492,8 +498,8 @@ class Surface:
         of_common, of_own = (
             of_seeds(self.theta[part], variances[part], sigma=sigma, now=now, shares=shares)
             for part, now, shares in (
-                (places.effects[:n_common], self.noise.common_sd, COMMON),
-                (places.effects[n_common:n_seeds], self.noise.own_sd, OWN),
+                (places.effects[:n_common], self.noise.common_sd, COMMON_SHARE_PRIOR),
+                (places.effects[n_common:n_seeds], self.noise.own_sd, OWN_SHARE_PRIOR),
             )
         )
         self.noise_posterior = replace(posterior, of_common=of_common, of_own=of_own)
@@ -518,7 +524,7 @@ class Surface:
         of_loss[np.arange(self.shape[0]), places.loss] = 1.0
         common = places.effects[: sweep.n_common]
         of_loss[:, common] = growths[:, None] / max(sweep.n_common, 1)
-        pull = power / square / (1 + residual**2 / square / DOF) * residual
+        pull = power / square / (1 + residual**2 / square / RESIDUAL_DOF) * residual
         added = of_loss @ self.covariance @ self.state.slopes.T * pull
         n_seeds = sweep.seeds.shape[1]
         effect = self._effect_columns[:, :n_seeds] @ self.theta[places.effects[:n_seeds]]

@@ -15,7 +15,7 @@ from extrap.fitting.surface.fitted_sizes import estimate
 from extrap.laws.base import Array
 from extrap.records import Estimate, Interval, KeptValue, Optimum, Recommendation
 
-MOST_FLAT_COST, LEAST_FLAT_OCTAVES, N_TRIED = 0.003, 2.0, 17
+MOST_FLAT_COST, LEAST_FLAT_OCTAVES, N_FLAT_VALUES = 0.003, 2.0, 17
 """Mean log excess up to which a value does as well as the best, over how many octaves at least a
 column is called flat, and at how many values that is looked at."""
 N_EXCESSES = 100
@@ -171,8 +171,8 @@ class TunedValues:
             lowest: The lowest one that was tried.
             highest: The highest.
         """
-        tries, j = np.geomspace(lowest, highest, N_TRIED), self.names.index(name)
-        values = np.repeat(self.optimum[None], N_TRIED, axis=0)
+        tries, j = np.geomspace(lowest, highest, N_FLAT_VALUES), self.names.index(name)
+        values = np.repeat(self.optimum[None], N_FLAT_VALUES, axis=0)
         values[:, j] = np.log2(tries)
         part = _flat_part(self.typical.excesses(values)[0])
         if part is None or part[1] - part[0] <= 1:

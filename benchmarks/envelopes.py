@@ -27,7 +27,7 @@ from benchmarks.ladders import ladders
 from benchmarks.rows import DATA, Row
 from benchmarks.scores import LEVEL, Table, interval_score, rms
 from benchmarks.sweeps import DrawnPart, print_parts
-from extrap.fitting.ladder_prior import OF_COMPUTE
+from extrap.fitting.ladder_prior import COMPUTE_LADDERS
 
 FEWEST, MOST = 5, 8
 NEAR, FAR = (2.0, 5.0), (14.0, 70.0)
@@ -90,7 +90,7 @@ def judged(
         model = made.loss_model
         assert model is not None
         if share is not None:
-            model = replace(model, prior=replace(OF_COMPUTE, share=share))
+            model = replace(model, prior=replace(COMPUTE_LADDERS, share=share))
         for row in table.truth.itertuples():
             found = model.predict({"compute": row.compute}, noise=made.noise, band="default")
             off = float(np.log(row.loss)) - found.log_loss

@@ -31,7 +31,7 @@ from extrap.fitting.surface import parameters, surface_noise
 from extrap.fitting.surface.cost_shape import excess
 from extrap.fitting.surface.draws import draw
 from extrap.fitting.surface.optimum_process import OptimumProcess
-from extrap.fitting.surface.surface import CENSORED, DOF, Surface, fit_surfaces
+from extrap.fitting.surface.surface import CENSORED_EXCESS, RESIDUAL_DOF, Surface, fit_surfaces
 from extrap.fitting.surface.sweep_arrays import arrays_of
 
 Array = np.ndarray
@@ -91,9 +91,9 @@ def runs_of(rng: np.random.Generator, costs: Array, losses: Array) -> pd.DataFra
     alike = np.linalg.cholesky(
         np.exp(-0.5 * (VALUES[:, None] - VALUES) ** 2) + 1e-9 * np.eye(len(VALUES))
     )
-    misfit = share * np.minimum(costs, CENSORED) * (rng.normal(size=costs.shape) @ alike.T)
+    misfit = share * np.minimum(costs, CENSORED_EXCESS) * (rng.normal(size=costs.shape) @ alike.T)
     shape = (*costs.shape, SEEDS)
-    noise = sigma * rng.standard_t(DOF, shape) + common * rng.normal(size=SEEDS)
+    noise = sigma * rng.standard_t(RESIDUAL_DOF, shape) + common * rng.normal(size=SEEDS)
     noise = noise + own * rng.normal(size=(len(SIZES), 1, SEEDS))
     y = losses[:, None, None] + np.minimum(costs + misfit, 5.0)[..., None] + grows * noise
     size, value, seed = np.meshgrid(2**SIZES, 2**VALUES, np.arange(SEEDS), indexing="ij")

@@ -157,7 +157,10 @@ def precedence(forecast: Forecast, rows: Iterable[Mapping[str, Any]]) -> list[st
     `"in-sweep"`: it is one of the forecast's own runs; `"begun-before"`: by its `started_at`, it
     began before the forecast was made; `"sealed-first"`: after; None where that is not known.
     """
-    columns, made = (*forecast.runs.sizes, *forecast.runs.tuned, "loss"), _time(forecast.created)
+    columns, forecast_time = (
+        (*forecast.runs.sizes, *forecast.runs.tuned, "loss"),
+        _time(forecast.created),
+    )
 
     def identity(row: Mapping[str, Any]) -> tuple[str, ...]:
         numbers = (known_number(row.get(name)) for name in columns)
@@ -167,9 +170,9 @@ def precedence(forecast: Forecast, rows: Iterable[Mapping[str, Any]]) -> list[st
         if row["status"] == "complete" and identity(row) in in_sweep:
             return "in-sweep"
         began = _time(row.get("started_at"))
-        if began is None or made is None:
+        if began is None or forecast_time is None:
             return None
-        return "begun-before" if began < made else "sealed-first"
+        return "begun-before" if began < forecast_time else "sealed-first"
 
     in_sweep = set(map(identity, forecast.runs.complete().to_frame().to_dict("records")))
     return [of_run(row) for row in rows]

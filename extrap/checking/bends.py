@@ -16,7 +16,7 @@ from extrap.fitting.loss_model import fit_loss_model
 
 MAX_LOG_LOSS = 230.0
 """No law is fitted to a loss beyond e to this power, or below its inverse: 1e100, as of sweeps."""
-NEAR_OCTAVES = 0.5
+AT_OPTIMUM_OCTAVES = 0.5
 """Within which a configuration shows the law at its optimum."""
 
 
@@ -51,7 +51,7 @@ def _replicated(of_size: Sequence[Configuration]) -> list[Configuration]:
     seeds = {seed for c in unexplained for seed in c.seeds}
     signs = {np.sign(c.off) for c in unexplained}
     best = min(unexplained, key=lambda c: c.off)
-    is_near = all(abs(u) <= NEAR_OCTAVES for u in best.octaves) or len(unexplained) == 1
+    is_near = all(abs(u) <= AT_OPTIMUM_OCTAVES for u in best.octaves) or len(unexplained) == 1
     return unexplained if len(seeds) > 1 and len(signs) == 1 and is_near else []
 
 

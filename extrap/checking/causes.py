@@ -49,9 +49,9 @@ SATURATION = 15.3878
 """R_D*, repetitions after which little is left to gain (the same, Sec. 6)."""
 CRITICAL_OVERHEAD = 1.2
 """Data that a critical batch takes, as a multiple (Zhang et al. 2024, arXiv 2410.21676)."""
-N_TRIED = 81
+N_SEARCHED = 81
 """Values of a column among which the best beside the others is looked for."""
-UNIT_TOLERANCE = 0.03
+UNIT_RATIO_TOLERANCE = 0.03
 """Log loss by which the ratio of two units may be missed."""
 DATA_SHARE = 0.2
 """Worn-out data are the cause if they explain at least this share, where the law knows data."""
@@ -63,7 +63,7 @@ def find_cause(configuration: Configuration) -> Finding:
         return Finding(code=configuration.unjudged)
     if not deviates(configuration):
         return _not_off(configuration)
-    finding = next(filter(None, (look(configuration) for look in ORDER)))
+    finding = next(filter(None, (look(configuration) for look in RULES_IN_ORDER)))
     if configuration.off_replicates is None:
         return finding
     apart = {"off_replicates": math.expm1(configuration.off_replicates)}
@@ -275,7 +275,7 @@ def _unknown(configuration: Configuration) -> Finding:
             "in-nats": math.log(math.log(2)),
             "in-perplexity": predicted - math.log(predicted),
         }
-        units = (unit for unit, ratio in ratios.items() if abs(off - ratio) < UNIT_TOLERANCE)
+        units = (unit for unit, ratio in ratios.items() if abs(off - ratio) < UNIT_RATIO_TOLERANCE)
         code = next(units, code)
     return Finding(code=code, cause="unknown", evidence=_distances(configuration))
 
@@ -285,7 +285,7 @@ OWN_CAUSES: tuple[tuple[frozenset[str], Callable[[Configuration], Finding | None
     (frozenset({"batch_size", "steps"}), _batch),
 )
 """Conditions with a cause of their own: where only these differ, and it fits, it is named."""
-ORDER: tuple[Callable[[Configuration], Finding | None], ...] = (
+RULES_IN_ORDER: tuple[Callable[[Configuration], Finding | None], ...] = (
     _instability,
     _mistuned,
     _recipe,
@@ -336,8 +336,8 @@ def _costliest(configuration: Configuration) -> tuple[str, float]:
     assert values is not None
     octaves, remaining = np.array(configuration.octaves), {}
     for i, name in enumerate(values.names):
-        tries = np.repeat(values.optimum[None] + octaves, N_TRIED, axis=0)
-        tries[:, i] += np.linspace(min(-2 * octaves[i], 0), max(-2 * octaves[i], 0), N_TRIED)
+        tries = np.repeat(values.optimum[None] + octaves, N_SEARCHED, axis=0)
+        tries[:, i] += np.linspace(min(-2 * octaves[i], 0), max(-2 * octaves[i], 0), N_SEARCHED)
         excesses = values.typical.excesses(tries)[0]
         best = int(np.argmin(excesses))
         remaining[name] = excesses[best], float(values.optimum[i] + octaves[i] - tries[best, i])

@@ -19,7 +19,7 @@ import numpy as np
 from extrap.checking.spikes import Spike, climbs_steadily, find_spike
 from extrap.errors import DataError
 from extrap.fitting.distributions import t_quantile
-from extrap.fitting.prediction import LossPrediction
+from extrap.fitting.prediction import NORMAL_DOF, LossPrediction
 from extrap.fitting.seed_noise import NEW_SEED, MeanNoise
 from extrap.forecasting import Forecast
 from extrap.reading.columns import find_column
@@ -34,8 +34,6 @@ MAX_EXACT = 256
 REPLICATES_P, REPLICATES_DISTANCE = 0.001, 0.01
 """Replicates are no replicates where noise explains their difference no better than this, and it
 is larger than this log loss."""
-NORMAL_DOF = 1e12
-"""Degrees of freedom of a normal distribution, near enough."""
 DOUBLE_NOISE_EXCESS = 0.05
 """Log excess at which the noise of runs is twice that at the optimum, see `docs/methods.md`."""
 
@@ -378,8 +376,8 @@ def _by_agreement(
     for i in set(range(len(off))) - set(replicates.tolist()):
         distance = off[i] - off[replicates][np.argmin(np.abs(off[replicates] - off[i]))]
         wild[list(losses)[i]] = float(distance) if abs(off[i]) > abs(center) else None
-    rest = {m: row for m, row in rows.items() if m not in wild}
-    return [(rest, None), *(({m: rows[m]}, apart) for m, apart in wild.items())]
+    agreeing = {m: row for m, row in rows.items() if m not in wild}
+    return [(agreeing, None), *(({m: rows[m]}, apart) for m, apart in wild.items())]
 
 
 def _why_unjudged(expected: _AtSize, status: str) -> str | None:
@@ -394,8 +392,10 @@ def _why_unjudged(expected: _AtSize, status: str) -> str | None:
 
 def _differing(row: Mapping[str, Any], recipe: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Condition → (a run's, the sweep's), where they differ."""
-    own = {name: condition_text(row[name]) for name in recipe if name in row}
-    return {name: (text, recipe[name]) for name, text in own.items() if text != recipe[name]}
+    conditions = {name: condition_text(row[name]) for name in recipe if name in row}
+    return {
+        name: (text, recipe[name]) for name, text in conditions.items() if text != recipe[name]
+    }
 
 
 def _off_before(expected: _AtSize, spike: Spike | None) -> float | None:

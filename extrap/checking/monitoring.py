@@ -56,7 +56,7 @@ DIRECTION_ODDS = 20.0
 Chosen by `python -m benchmarks.watched --draws choose --sweeps 50`: at odds of 3, 20 and 50 of the
 directions 2.6, .4 and .4 % are wrong, and 89, 83 and 79 % of those 4 times off or more are named.
 """
-NEAR_OCTAVES = 0.5
+LEAST_OFF_OCTAVES = 0.5
 """A value that is less than this off the recommended one is neither too high nor too low."""
 MIN_UPDATES = 100
 """A run of so many steps or more counts updates."""
@@ -385,7 +385,7 @@ class Monitor:
         if not self._has_direction(likeliest, log_ratios):
             octaves, how = 0.0, "mistuned; the curve does not tell in which direction"
         if octaves_of_run is not None and (
-            abs(octaves_of_run) < NEAR_OCTAVES or octaves_of_run * octaves < 0
+            abs(octaves_of_run) < LEAST_OFF_OCTAVES or octaves_of_run * octaves < 0
         ):
             return "unknown", ""
         return "mistuned", f", as in runs whose {likeliest.tuned} was {how}"
@@ -409,7 +409,7 @@ class Monitor:
         for name, octaves in self._octaves.items():
             side = "high" if octaves > 0 else "low"
             how = f"{2**octaves:.2g} times the recommended value: too {side}"
-            if abs(octaves) < NEAR_OCTAVES:
+            if abs(octaves) < LEAST_OFF_OCTAVES:
                 how = "near the recommended value"
             text += f" {name} {self._tuned[name]:.3g} is {how}."
         return text
@@ -420,7 +420,7 @@ class Monitor:
         return f"Stop, and restart with {', '.join(parts)}." if parts else "Stop, and tune again."
 
     def _calm_advice(self, e_value: float) -> str:
-        far = any(abs(octaves) >= NEAR_OCTAVES for octaves in self._octaves.values())
+        far = any(abs(octaves) >= LEAST_OFF_OCTAVES for octaves in self._octaves.values())
         values = self._tuned_values() if far else ""
         if e_value <= 1:
             return f"On course.{values}" if far else "On course: nothing to do."

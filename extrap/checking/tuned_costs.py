@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from extrap.checking.configurations import MAX_EXACT, NORMAL_DOF, Configuration, TunedCost
-from extrap.fitting.prediction import LossPrediction
+from extrap.checking.configurations import MAX_EXACT, Configuration, TunedCost
+from extrap.fitting.prediction import NORMAL_DOF, LossPrediction
 from extrap.fitting.surface.tuned_values import TunedValues
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
@@ -30,7 +30,7 @@ OWN_COST_SD = 0.15
 """Of a single configuration beside others of its size, as a share of the cost."""
 MIN_VARIANCE = 1e-30
 """Guard of a division."""
-CHUNK_SIZE = 512
+CONFIGURATIONS_AT_ONCE = 512
 """Configurations whose draws are summed at once."""
 N_QUANTILES = 64
 """Of a cost, of equal probability, that stand for its distribution."""
@@ -76,7 +76,7 @@ def _of_size(
     if len(octaves) > MAX_EXACT:
         octaves = np.round(octaves, 2)
     distinct, kinds = np.unique(octaves, axis=0, return_inverse=True)
-    kinds, costs = kinds.ravel(), np.array([values.excesses_at(each) for each in distinct])
+    kinds, costs = kinds.ravel(), np.array([values.excesses_at(row) for row in distinct])
     at_recommended = values.excesses_at(values.answer.values - values.optimum)
     step = costs.shape[1] // N_QUANTILES
     quantiles = np.sort(costs, axis=1)[:, step // 2 :: step]
@@ -148,10 +148,10 @@ def _posterior(
     def terms(rows: npt.NDArray[np.intp]) -> Array:
         """Sums over configurations of what the density of each draw is made of, shape (4, n)."""
         sums = np.zeros((4, costs.shape[1]))
-        for part in np.array_split(rows, len(rows) // CHUNK_SIZE + 1):
+        for part in np.array_split(rows, len(rows) // CONFIGURATIONS_AT_ONCE + 1):
             variance = noise[part, None] + (OWN_COST_SD * costs[part]) ** 2 + MIN_VARIANCE
-            rest = off[part, None] - costs[part]
-            values = 1 / variance, rest / variance, rest**2 / variance, np.log(variance)
+            residual = off[part, None] - costs[part]
+            values = 1 / variance, residual / variance, residual**2 / variance, np.log(variance)
             sums += np.stack([value.sum(axis=0) for value in values])
         return sums
 
@@ -172,8 +172,8 @@ def _posterior(
     is_costly = (costs > MISTUNED_COST) & (costs > at_recommended)
     chances, means = is_costly @ of_all, costs @ of_all
     for i in np.flatnonzero(has_loss & ~is_plain):
-        own = weights(of_plain + terms(np.array([i])), n_plain + 1)
-        chances[i], means[i] = own @ is_costly[i], own @ costs[i]
+        draw_weights = weights(of_plain + terms(np.array([i])), n_plain + 1)
+        chances[i], means[i] = draw_weights @ is_costly[i], draw_weights @ costs[i]
     return chances, means
 
 

@@ -25,7 +25,7 @@ from extrap.records import Fit
 
 Kind = Literal["parametric", "residual", "pairs"]
 
-MIN_PAIRS = 8
+LEAST_GROUPS = 8
 """Below this many sizes (or groups) a draw with repetition is often no design at all."""
 N_SCREENED = 3
 """Starts of a replicate besides the fit itself: the best points of the law's grid *for it*."""
@@ -132,9 +132,9 @@ def replicate_problem(
     n_units = int(labels.max()) + 1
     if kind == "pairs":
         least = min(n_units, len(np.unique(z, axis=0)))
-        if least < MIN_PAIRS:
+        if least < LEAST_GROUPS:
             raise DataError(
-                f"a pairs bootstrap needs at least {MIN_PAIRS} distinct sizes (or groups), got "
+                f"a pairs bootstrap needs at least {LEAST_GROUPS} distinct sizes (or groups), got "
                 f"{least}; use the parametric or the residual one."
             )
         share = np.full(n_units, 1 / n_units)

@@ -12,13 +12,13 @@ from extrap.laws.base import Array
 from extrap.records import Runs, condition_text
 from extrap.records.fields import LARGEST_LOSS, SMALLEST_LOSS
 
-MIN_SIZES = 3
+LEAST_SIZES_OF_LAW = 3
 """Fewer sizes than this carry no law and no residual."""
 MIN_SPAN = 1.1
 """Largest / smallest size of a column: within less than this an exponent is only noise."""
 MOST_SPAN = 1e30
 """Beyond it powers of sizes are no floats; no sweep comes near."""
-MAX_CONDITION = 1e6
+SEPARABLE_CONDITION = 1e6
 """Condition number of (1, ln x) beyond which size columns move together."""
 IN_TIE = 1e-3
 """Share of a column in the direction that does not vary, from which on it belongs to the tie."""
@@ -68,10 +68,10 @@ def check_sweep(sweep: Runs) -> None:
                 f"{', '.join(sorted(values)[:4])}; keep one, or make it a tuned column."
             )
     n_sizes = len(frame.drop_duplicates(list(sweep.sizes)))
-    if n_sizes < MIN_SIZES:
+    if n_sizes < LEAST_SIZES_OF_LAW:
         raise DataError(
-            f"a law over {', '.join(sweep.sizes)} needs at least {MIN_SIZES} distinct sizes, "
-            f"got {n_sizes}; add smaller sizes, they are the cheapest."
+            f"a law over {', '.join(sweep.sizes)} needs at least {LEAST_SIZES_OF_LAW} distinct "
+            f"sizes, got {n_sizes}; add smaller sizes, they are the cheapest."
         )
     for name in sweep.tuned:
         values = frame[name].dropna().unique()
@@ -113,8 +113,8 @@ def check_identifiable(
     shared = {name for name in names if names.count(name) > 1}
     free = [i for i, name in enumerate(names) if name in shared or name not in fixed]
     if tied := _tied(x[:, free], [columns[i] for i in free]):
-        own = [names[columns.index(c)] for c in tied]
-        pin = next((name for name in own if exponents and name not in shared), None)
+        tied_names = [names[columns.index(c)] for c in tied]
+        pin = next((name for name in tied_names if exponents and name not in shared), None)
         advice = (
             "leave one out"
             if pin is None
@@ -163,7 +163,7 @@ def _tied(x: Array, columns: Sequence[str]) -> list[str]:
         return []
     log_x = np.log(x) - np.log(x).mean(axis=0)
     design = np.column_stack([np.ones(len(x)), log_x / np.linalg.norm(log_x, axis=0)])
-    if np.linalg.cond(design) <= MAX_CONDITION:
+    if np.linalg.cond(design) <= SEPARABLE_CONDITION:
         return []
     direction = np.abs(np.linalg.svd(design)[2][-1, 1:])
     return [c for c, share in zip(columns, direction, strict=True) if share > IN_TIE]

@@ -50,7 +50,7 @@ def _beyond_hull(target: np.ndarray, sizes: np.ndarray) -> float:
     by_size, by_column = float(off.max(axis=1).min()), float(off.min(axis=0).max())
     if by_size <= by_column:  # no mixture is nearer than the nearest size
         return math.exp(by_size)
-    found = linprog(
+    solution = linprog(
         np.append(np.zeros(n), 1.0),
         A_ub=np.column_stack([-sizes.T, -np.ones(len(target))]),
         b_ub=-target,
@@ -58,4 +58,4 @@ def _beyond_hull(target: np.ndarray, sizes: np.ndarray) -> float:
         b_eq=[1.0],
         bounds=[(0, None)] * n + [(None, None)],
     )
-    return math.exp(found.x[-1])
+    return math.exp(solution.x[-1])

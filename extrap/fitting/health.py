@@ -25,7 +25,7 @@ LACK_OF_FIT_P = 0.01
 """A law lacks fit when its residuals are rejected at this level; no law fits when each is."""
 WEAK_LOG_SE = 0.5
 """Standard error of the logarithm of an exponent above which the exponent is weakly identified."""
-MAX_CONDITION = 1e5
+GOOD_CONDITION = 1e5
 """Condition number of the gradient, each parameter scaled to length 1, that is still good."""
 ZERO_SHARE = 1e-9
 """Share of the largest coefficient up to which another one is zero but for rounding."""
@@ -57,7 +57,7 @@ def health_flags(
         **_coefficients_at_zero(fitted),
         "bound-hit": _at_bound(fitted, problem),
         "exponent-weakly-identified": _weak_exponent(fitted),
-        "ill-conditioned": _condition(gradient) > MAX_CONDITION,
+        "ill-conditioned": _condition(gradient) > GOOD_CONDITION,
         "starts-disagree": _disagree(problem, solutions),
         "loss-turns-negative": law.may_turn_negative and fitted.parameters["b"] > 0,
     }

@@ -29,7 +29,7 @@ from extrap.fitting.joint import (
 from extrap.fitting.loss_law import MAD_TO_SD, check_losses
 from extrap.fitting.projection import Index
 from extrap.laws import LOSS_LAWS
-from extrap.laws.base import EXPONENT as EXPONENTS
+from extrap.laws.base import EXPONENT_RANGE as EXPONENTS
 from extrap.laws.base import Array
 
 N_SHARES = 16

@@ -40,7 +40,7 @@ class LadderPrior:
         return self.share * (1 + (noise / self.noise) ** 4)
 
 
-OF_COMPUTE = LadderPrior(share=0.08, dof=3.0, noise=0.008, sources=7)
+COMPUTE_LADDERS = LadderPrior(share=0.08, dof=3.0, noise=0.008, sources=7)
 
 
 def ladder_prior(size_kind: str, loss_kind: str) -> LadderPrior | None:
@@ -50,4 +50,4 @@ def ladder_prior(size_kind: str, loss_kind: str) -> LadderPrior | None:
         size_kind: What the size column counts.
         loss_kind: One of `extrap.records.runs.LOSS_KINDS`.
     """
-    return OF_COMPUTE if size_kind == "compute" and loss_kind in ("nats", "bits") else None
+    return COMPUTE_LADDERS if size_kind == "compute" and loss_kind in ("nats", "bits") else None

@@ -22,7 +22,7 @@ MIN_LOG_SE = 0.002
 """Weak floor on the standard error of a log loss: no law is exact to better than .2 %."""
 EXACT_DOF = 1000
 """Degrees of freedom that stand for a noise known exactly."""
-N_STARTS = 16
+N_LAW_STARTS = 16
 """Starting points of a fit: those of least chi-square."""
 MAD_TO_SD = 1.4826
 """Median absolute residual → standard deviation, for normal noise."""
@@ -258,7 +258,7 @@ def _weight(
 
 def _solve(problem: Problem, delta: float | None) -> Solutions:
     starts = distinct_starts(problem)
-    screened = screen(problem, starts, keep=N_STARTS)
+    screened = screen(problem, starts, keep=N_LAW_STARTS)
     shapes = screened[..., len(problem.law.coefficients(problem.z.shape[1])) :]
     solutions = project(problem, shapes)
     if delta is not None:

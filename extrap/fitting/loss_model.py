@@ -49,7 +49,7 @@ AVERAGED_DOF = 4.0
 JOINT_DISCREPANCY = 0.05
 """The same over several size columns: share of the change as far beyond the sweep as it is long
 itself, and in proportion elsewhere. Chosen with the misfit."""
-LEAST_SPAN = 0.1
+LEAST_LOG_SPAN = 0.1
 """Least ln length that a sweep of several size columns counts as."""
 STATED_DOF = 1e9
 """Degrees of freedom behind a discrepancy that is stated and not estimated: as good as infinite,
@@ -124,7 +124,7 @@ class LossModel:
         """
         if not isinstance(self.posterior, JointPosterior):
             return None
-        return max(float(np.ptp(self.posterior.runs.points.mean(axis=1))), LEAST_SPAN)
+        return max(float(np.ptp(self.posterior.runs.points.mean(axis=1))), LEAST_LOG_SPAN)
 
     def predict(
         self,
@@ -195,7 +195,7 @@ class LossModel:
         # without replicates the scatter about the laws is all there is, and runs may share it
         run = list(here.scatter)
         if noise.own_sd is not None:
-            of_seeds = mean.own * noise.own_sd**2
+            of_seeds = mean.own_share * noise.own_sd**2
             if not self.is_local_only or of_seeds > sum(variance for variance, _ in run):
                 run = [(of_seeds, float(noise.own_dof))]
         if noise.level_sd > 0:

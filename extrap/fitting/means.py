@@ -37,11 +37,11 @@ def ratio_of_means(top: Array, bottom: Array, *, level: float) -> Measure:
     """
     n, above, below = len(top), float(top.mean()), float(bottom.mean())
     variance = np.cov(top, bottom) * float(t_quantile(0.5 + level / 2, n - 1)) ** 2 / n
-    # the squares of ρ² − 2 half ρ + rest; a positive one says that the mean below is not 0
+    # the squares of ρ² − 2 half ρ + constant; a positive one says that the mean below is not 0
     square, half = below**2 - variance[1, 1], above * below - variance[0, 1]
-    rest, ci = above**2 - variance[0, 0], Interval()
+    constant, ci = above**2 - variance[0, 0], Interval()
     if square > 0:
         # the smaller of two roots of like sign is the quotient that loses no digits
-        far = half + math.copysign(math.sqrt(max(half**2 - square * rest, 0.0)), half)
-        ci = Interval(*sorted((float(far / square), float(rest / far) if far else 0.0)))
+        far = half + math.copysign(math.sqrt(max(half**2 - square * constant, 0.0)), half)
+        ci = Interval(*sorted((float(far / square), float(constant / far) if far else 0.0)))
     return Measure(value=above / below if bottom.any() else None, ci=ci)

@@ -10,12 +10,12 @@ from extrap.fitting.seed_noise import NEAR_OPTIMUM
 from extrap.records import Runs
 from extrap.records.results import Outlier
 
-FEWEST = 3
+LEAST_SEEDS_OF_CELL = 3
 """Seeds of a cell from which on one that is wrong can be distinguished from the others."""
-TIMES = 15.0
+OUTLIER_SDS = 15.0
 """Typical standard deviations. With Student's t noise of 3 degrees of freedom some run of 105 is
 named in 2 % of sweeps (`make calibrate`)."""
-SMALLEST = 0.02
+LEAST_OUTLIER = 0.02
 """Log deviation below which no run is named, however small the noise is."""
 AGREE = 0.25
 """The other seeds of a cell agree if they range over less than this share of the deviation."""
@@ -42,27 +42,27 @@ def find_outliers(runs: Runs) -> tuple[Outlier, ...]:
     log_loss = np.log(frame["loss"].astype(float))
     cells = log_loss.groupby([frame[c] for c in (*runs.sizes, *runs.tuned)])
     median, n = cells.transform("median"), cells.transform("count")
-    enough = n >= FEWEST
+    enough = n >= LEAST_SEEDS_OF_CELL
     if not enough.any():
         return ()
-    by_cell = pd.DataFrame({"sd": cells.std(), "n": cells.count()}).query("n >= @FEWEST")
+    by_cell = pd.DataFrame({"sd": cells.std(), "n": cells.count()}).query("n >= @LEAST_SEEDS_OF_CELL")
     dof = by_cell["n"].to_numpy() - 1.0
     typical = by_cell["sd"].to_numpy() / np.sqrt(chi2_quantile(0.5, dof) / dof)
-    limit = max(TIMES * float(np.median(typical)), SMALLEST)
+    limit = max(OUTLIER_SDS * float(np.median(typical)), LEAST_OUTLIER)
     best = median.groupby([frame[c] for c in runs.sizes]).transform("min")
     off = log_loss - median
     is_near = median <= best + np.log1p(NEAR_OPTIMUM)
-    found = off[enough & ((off < -limit) | ((off > limit) & is_near))]
-    order = found.abs().sort_values(ascending=False, kind="stable").index
+    far = off[enough & ((off < -limit) | ((off > limit) & is_near))]
+    order = far.abs().sort_values(ascending=False, kind="stable").index
     cell = cells.ngroup()
     return tuple(_outlier(int(row), off[cell == cell[row]]) for row in order)
 
 
 def _outlier(row: int, off: pd.Series) -> Outlier:
     """From the log deviations of its cell."""
-    own, others = float(off[row]), off.drop(row)
+    deviation, others = float(off[row]), off.drop(row)
     return Outlier(
         row=row,
-        log_deviation=own,
-        is_fault=own < 0 and bool(np.ptp(others) < AGREE * abs(own)),
+        log_deviation=deviation,
+        is_fault=deviation < 0 and bool(np.ptp(others) < AGREE * abs(deviation)),
     )

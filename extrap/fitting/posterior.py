@@ -22,29 +22,29 @@ from extrap.fitting.seed_noise import neighbor_scatter
 from extrap.laws.base import Array
 from extrap.records import Fit
 
-N_SHARES = 40
+N_REDUCIBLE_SHARES = 40
 """Grid of the reducible share of the loss at the largest size, uniform in (0, 1) a priori."""
 NO_FLOOR, LINEAR = 0.35, 0.07
 """Prior probabilities that there is no floor, and that the loss is linear in log size."""
-EXPONENT, EXPONENT_SPREAD = 0.4, 0.6
+MEDIAN_EXPONENT, EXPONENT_SPREAD = 0.4, 0.6
 """Lognormal prior of the exponent at the largest size: median and spread."""
 SLOPE, MANY_TIMES = 0.06, 1e3
 """Prior median of the log loss's slope where the loss is linear in log size: a power law that is
 so many times as high as the loss itself, above a floor as far below 0, is linear."""
 LOWEST = 0.3
 """Such a law is followed down to this share of the loss at the largest size."""
-BENDS = (0.0, 0.1, 0.25, 0.5)
+EXPONENT_FALLS = (0.0, 0.1, 0.25, 0.5)
 """Rates at which the exponent falls over log size, as where two powers add up. None is negative: a
 law that gets steeper has broken, and then holds from a later size on."""
 BEND_PRIOR = (0.5, 0.2, 0.15, 0.15)
-LATER, MOST_STARTS = 0.1, 8
+LATER, MOST_FIRST_SIZES = 0.1, 8
 """Prior probability that the law holds only from a later size on; how many are looked at."""
 UNEXPLAINED, OF_NOISE = 0.045, 4.0
 """Log losses of sizes below the start have a density of 1 over this share of the sweep's range, or
 over so many standard deviations of the noise."""
-FEWEST = 2
+LEAST_SIZES_LEFT = 2
 """Sizes that a law is left with; the priors do the rest."""
-SMALLEST_SE = 0.001
+LEAST_LOG_SE = 0.001
 """Standard error of a log loss that no law is expected to undercut."""
 USUAL_SDS: tuple[tuple[float, float], ...] = ((0.01, 0.94), (0.001, 0.03), (0.04, 0.03))
 """Standard deviations of a loss about the law where nothing is known of noise, with their prior
@@ -55,14 +55,14 @@ USUAL_DOF = 2.0
 """Worth of each in degrees of freedom."""
 GIVEN_SDS = ((1.0, 1.0),)
 """In units of the standard errors, where these are known."""
-LEAST_SHARE, PINNED_SPREAD = 1e-3, 1e-4
+LEAST_REDUCIBLE_SHARE, PINNED_SPREAD = 1e-3, 1e-4
 """Reducible share where a pinned floor leaves less; spread of a pinned log exponent."""
 CURVED = 3
 """Parameters of a parabola."""
-NEGLIGIBLE = 3e-4
+LEAST_COMPONENT_WEIGHT = 3e-4
 """Components of a smaller weight are left out."""
-N_STEPS, LONGEST_STEP, SOLVED = 30, 0.5, 1e-7
-LARGEST_LOG, LEAST_DOF, MOST_DOF = 60.0, 1.0, 1e6
+MOST_NEWTON_STEPS, LONGEST_NEWTON_STEP, CONVERGED_STEP = 30, 0.5, 1e-7
+LARGEST_LOG_TERM, LEAST_NOISE_DOF, MOST_DOF = 60.0, 1.0, 1e6
 """Guard of an exponential; degrees of freedom of a noise that is hardly known, and exactly."""
 CORNERS = math.sqrt(2) * np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
 """Four points that have the mean and covariance of a normal distribution in a plane."""
@@ -161,7 +161,7 @@ class LossPosterior:
         """Mean and variance of the log loss over the mixture at sizes x, shape (n,) each."""
         t = np.log(np.ravel(x) / self.largest)
         sizes, observed, variance = np.array(self.observed).T
-        is_below = t < np.asarray(self.starts)[:, None] - SOLVED
+        is_below = t < np.asarray(self.starts)[:, None] - CONVERGED_STEP
         logs = np.where(is_below, np.interp(t, sizes, observed), self._logs(t))
         weights = np.asarray(self.weights)
         mean, measured = weights @ logs, weights @ is_below * np.interp(t, sizes, variance)
@@ -202,8 +202,8 @@ def fit_posterior(
         se, dof = np.sqrt(relative.mean() / relative), USUAL_DOF
         sds, noise = USUAL_SDS, math.sqrt(neighbor_scatter(x, np.exp(y))[0])
     else:
-        se = np.hypot(np.asarray(loss_se, dtype=float)[order] / np.exp(y), SMALLEST_SE)
-        dof = MOST_DOF if loss_se_dof is None else max(float(loss_se_dof), LEAST_DOF)
+        se = np.hypot(np.asarray(loss_se, dtype=float)[order] / np.exp(y), LEAST_LOG_SE)
+        dof = MOST_DOF if loss_se_dof is None else max(float(loss_se_dof), LEAST_NOISE_DOF)
         sds, noise = GIVEN_SDS, 0.0
     noise = max(noise, sds[0][0] * float(np.sqrt(np.mean(se**2))))
     t = np.log(x / x[-1])
@@ -213,7 +213,7 @@ def fit_posterior(
     sd, prior = (column[:, None, None, None] for column in np.array(sds).T)
     probability = prior * np.exp(evidence - evidence.max())
     probability /= probability.sum()
-    counts = probability > NEGLIGIBLE
+    counts = probability > LEAST_COMPONENT_WEIGHT
     points = center[counts][:, None] + np.einsum("jab,kb->jka", root[counts], CORNERS)
 
     def listed(values: Array) -> tuple[float, ...]:
@@ -251,17 +251,19 @@ class _Grid:
         noise: float,
         fix: Mapping[str, float],
     ) -> None:
-        steps = (np.arange(N_SHARES) + 0.5) / N_SHARES  # dense where little is reducible
+        steps = (
+            np.arange(N_REDUCIBLE_SHARES) + 0.5
+        ) / N_REDUCIBLE_SHARES  # dense where little is reducible
         self.share = np.append(steps**2, [1.0, MANY_TIMES])
         with_floor = (1 - NO_FLOOR - LINEAR) * steps / steps.sum()
         self.prior = np.append(with_floor, [NO_FLOOR, LINEAR])
         if "E" in fix:
             reducible = 1 - fix["E"] / math.exp(y[-1])
-            self.share, self.prior = np.array([max(reducible, LEAST_SHARE)]), np.ones(1)
-        median = np.where(self.share > 1, SLOPE / MANY_TIMES, fix.get("c", EXPONENT))
+            self.share, self.prior = np.array([max(reducible, LEAST_REDUCIBLE_SHARE)]), np.ones(1)
+        median = np.where(self.share > 1, SLOPE / MANY_TIMES, fix.get("c", MEDIAN_EXPONENT))
         self.log_median = np.log(median)[:, None, None]
         self.spread = PINNED_SPREAD if "c" in fix else EXPONENT_SPREAD
-        self.bends = np.array(BENDS[: 1 if "c" in fix else None])
+        self.bends = np.array(EXPONENT_FALLS[: 1 if "c" in fix else None])
         self.t, self.starts = t, _starts(t)
         is_followed = np.arange(len(t)) >= self.starts[:, None]
         self.precision = np.where(is_followed, se**-2.0, 0.0)[:, None]  # (S, 1, n)
@@ -276,10 +278,10 @@ class _Grid:
         shape = (len(self.share), len(self.starts), len(self.bends))
         center = np.empty((*shape, 2))
         center[..., 0], center[..., 1] = self.y[-1], self.log_median
-        for _ in range(N_STEPS):
+        for _ in range(MOST_NEWTON_STEPS):
             step = self._normal(center)[0]
             center += step
-            if np.abs(step).max() < SOLVED:
+            if np.abs(step).max() < CONVERGED_STEP:
                 break
         _, (a, b, d), chi2, scale = self._normal(center)
         determinant = a * d - b * b
@@ -320,7 +322,9 @@ class _Grid:
         d = (weighted * by_exponent).sum(axis=-1) + prior
         by_level = (precision * off).sum(axis=-1)
         slope = (weighted * off).sum(axis=-1) - prior * (log_exponent - self.log_median)
-        change = np.clip((a * slope - b * by_level) / (a * d - b * b), -LONGEST_STEP, LONGEST_STEP)
+        change = np.clip(
+            (a * slope - b * by_level) / (a * d - b * b), -LONGEST_NEWTON_STEP, LONGEST_NEWTON_STEP
+        )
         return np.stack([(by_level - b * change) / a, change], axis=-1), (a, b, d), chi2, scale
 
 
@@ -334,23 +338,23 @@ def _by_size(t: Array, y: Array, se: Array) -> tuple[tuple[float, float, float],
 
 def _starts(t: Array) -> Index:
     """Positions of the sizes from which the law may hold, the first always among them."""
-    last = max(len(t) - FEWEST, 0)
+    last = max(len(t) - LEAST_SIZES_LEFT, 0)
     starts = np.arange(last + 1)
-    if len(starts) > MOST_STARTS:
-        even = np.linspace(t[0], t[last], MOST_STARTS)
-        starts = np.unique(np.searchsorted(t, even - SOLVED))
+    if len(starts) > MOST_FIRST_SIZES:
+        even = np.linspace(t[0], t[last], MOST_FIRST_SIZES)
+        starts = np.unique(np.searchsorted(t, even - CONVERGED_STEP))
     return starts
 
 
 def _distance(t: Array, bend: Array) -> Array:
     """`(1 − exp(−κ t)) / κ`, and t where κ is 0."""
     safe = np.where(bend == 0, 1.0, bend)
-    return np.where(bend == 0, t, -np.expm1(np.minimum(-safe * t, LARGEST_LOG)) / safe)
+    return np.where(bend == 0, t, -np.expm1(np.minimum(-safe * t, LARGEST_LOG_TERM)) / safe)
 
 
 def _falls(share: Array, exponent: Array, distance: Array) -> tuple[Array, Array]:
     """`ln(1 − r + r exp(−c h))`, and its derivative in ln c."""
     reach = exponent * distance
-    power = share * np.exp(np.clip(-reach, -LARGEST_LOG, LARGEST_LOG))
+    power = share * np.exp(np.clip(-reach, -LARGEST_LOG_TERM, LARGEST_LOG_TERM))
     total = np.maximum(1 - share + power, np.where(share > 1, LOWEST, 0.0))
     return np.log(total), -power / total * reach

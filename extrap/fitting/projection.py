@@ -28,7 +28,7 @@ EXACT_SHARE = 1e-28
 """Share of the target's square that is rounding: an exact fit ends there."""
 RIDGE = 1e-14
 """Relative to unit columns: keeps two equal columns from being a division by zero."""
-CHUNK_SIZE = 400_000
+NUMBERS_AT_ONCE = 400_000
 """Complex numbers of one batch, few enough to stay in the cache."""
 SETS_AT_ONCE = 1000
 """Data sets whose normal equations are formed at once."""
@@ -120,7 +120,7 @@ def project(problem: Problem, starts: Array) -> Solutions:
             lambda state, damping: _step(state, space, damping),
             search,
             owner,
-            rules=DAMPING,
+            rules=PROJECTION_DAMPING,
             floor=EXACT_SHARE * problem.weight[owner].sum(axis=1),
         )
         return state.extra, state.objective, converged
@@ -250,7 +250,7 @@ class Damping(NamedTuple):
     max_steps: int
 
 
-DAMPING = Damping(
+PROJECTION_DAMPING = Damping(
     first=1e-3,
     falls=0.1,
     grows=10.0,
@@ -327,7 +327,7 @@ def in_chunks(
     """Run a search from every start, (n_sets, n_starts, n), in parts that fit into the cache."""
     n_sets, n_starts, width = starts.shape
     flat, owner = starts.reshape(n_sets * n_starts, width), np.repeat(np.arange(n_sets), n_starts)
-    size = max(16, CHUNK_SIZE // numbers_per_start)
+    size = max(16, NUMBERS_AT_ONCE // numbers_per_start)
     parts = [run(flat[i : i + size], owner[i : i + size]) for i in range(0, len(flat), size)]
     values, objective, converged = (np.concatenate(a) for a in zip(*parts, strict=True))
     return Solutions(

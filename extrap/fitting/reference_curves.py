@@ -34,7 +34,7 @@ INTERVAL_ENDS = (
 """Fractions of a training that end an interval of comparison, where the curves resolve them."""
 TUNED_OCTAVES = 1.2
 """Octaves off the optimum up to which a run counts as tuned."""
-MIN_CURVES, MIN_SIZES = 8, 3
+MIN_CURVES, LEAST_CURVE_SIZES = 8, 3
 """Tuned runs, and sizes of them, below which there is no reference."""
 MIN_LENGTH_SHARE = 0.98
 """A curve that ends before this share of the usual length was not logged to its end."""
@@ -174,7 +174,7 @@ def fit_reference_curves(
     n_tuned, n_terms = int(is_tuned.sum()), 2 + 2 * octaves.shape[1]
     n_groups = len(np.unique(np.column_stack([sizes, seeds])[is_tuned], axis=0))
     is_enough = n_tuned >= max(MIN_CURVES, n_terms + 4) and n_groups >= n_terms
-    if not is_enough or len(np.unique(sizes[is_tuned])) < MIN_SIZES:
+    if not is_enough or len(np.unique(sizes[is_tuned])) < LEAST_CURVE_SIZES:
         return None
     centre = float(log_loss[is_tuned].mean())
     x, u = log_loss[is_tuned] - centre, octaves[is_tuned]

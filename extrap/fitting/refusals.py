@@ -22,21 +22,21 @@ from extrap.records.numbers import (
     name_size,
 )
 
-LEVEL = 0.9
+JUDGED_LEVEL = 0.9
 """Of the intervals that are judged, whatever that of the forecast is."""
 MOST_HALF_WIDTH, OF_FALL = 0.2, 0.25
 """Half width of a log loss up to which it is given: so much, or so much of the fall of the log
 loss over the sweep if that is more."""
-STEP, FARTHEST = 0.25, 40.0
+STEP_OCTAVES, FARTHEST_OCTAVES = 0.25, 40.0
 """Octaves between the sizes that are looked at on the way to a size, and beyond the sweep up to
 which they are."""
-USUAL_NOISE, RISE_ERRORS = 0.005, 2.0
+USUAL_LOSS_SE, RISE_ERRORS = 0.005, 2.0
 """Standard error of a log loss where none is known, and how many of the mean a rise exceeds."""
-SAME_COMPUTE = 1.1
+SAME_COMPUTE_FACTOR = 1.1
 """Factor up to which the compute of two runs is the same."""
-TINY = 1e-12
+LEAST_LOGARITHM_ARGUMENT = 1e-12
 """Guard of a logarithm."""
-SHOWN_AS_PERCENT, SHOWN = 0.5, math.log(10)
+SHOWN_AS_PERCENT, MOST_SHOWN_HALF_WIDTH = 0.5, math.log(10)
 """Half widths of a log loss up to which they are given in percent, and at all."""
 
 AGAINST_RISE = Remedy(
@@ -82,11 +82,11 @@ class Rise:
         kinds = kinds_of((self.column, *self.others))
         start = "" if kinds.get(self.column) == "params" else f"{self.column} "
         ends = f"{_size(self.low)} to {_size(self.high)}"
-        every = " and ".join(COUNTED.get(kinds.get(name, ""), name) for name in self.others)
+        every = " and ".join(SPOKEN_SIZES.get(kinds.get(name, ""), name) for name in self.others)
         return f"the loss rises from {start}{ends}" + f" at every {every}" * bool(every)
 
 
-COUNTED = {"params": "number of parameters", "tokens": "number of tokens"}
+SPOKEN_SIZES = {"params": "number of parameters", "tokens": "number of tokens"}
 
 
 def half_width(prediction: LossPrediction, *, is_perplexity: bool = False) -> float:
@@ -96,7 +96,7 @@ def half_width(prediction: LossPrediction, *, is_perplexity: bool = False) -> fl
         prediction: Of the loss.
         is_perplexity: Whether it is that of a perplexity, whose logarithm is taken for the loss.
     """
-    low, high = prediction.interval(LEVEL, new_run=True)
+    low, high = prediction.interval(JUDGED_LEVEL, new_run=True)
     if is_perplexity and low and high:
         low, high = max(math.log(low), 0.0), math.log(high)
     return 0.5 * math.log(high / low) if low and high else math.inf
@@ -164,7 +164,7 @@ def _points_to(
 ) -> list[dict[str, float]]:
     """The sizes at every step from a start to where some of the columns are those of a size."""
     distance = max(map(abs, octaves.values()), default=0.0)
-    shares = np.arange(0.0, min(distance, FARTHEST), STEP) / (distance or 1.0)
+    shares = np.arange(0.0, min(distance, FARTHEST_OCTAVES), STEP_OCTAVES) / (distance or 1.0)
     steps = [{c: start[c] * 2 ** (share * o) for c, o in octaves.items()} for share in shares]
     return [{**start, **step} for step in [*steps, {c: size[c] for c in octaves}]]
 
@@ -201,13 +201,13 @@ def rises(
         compute: The FLOPs of a run at a size, if they are known.
         is_perplexity: As for `half_width`.
     """
-    known = [o for o in optima if o.loss]
-    columns = tuple(known[0].size) if known else ()
-    found = []
+    with_loss = [o for o in optima if o.loss]
+    columns = tuple(with_loss[0].size) if with_loss else ()
+    all_rises = []
     for column in columns:
         others = tuple(c for c in columns if c != column)
         by_value: dict[float, dict[tuple[float, ...], Optimum]] = {}
-        for o in known:
+        for o in with_loss:
             by_value.setdefault(o.size[column], {})[tuple(o.size[c] for c in others)] = o
         if len(by_value) < 2:
             continue
@@ -218,12 +218,12 @@ def rises(
         if not _all_rise(pairs, is_perplexity):
             continue
         flops = [tuple(compute(o.size) for o in pair) for pair in pairs]
-        more = [not (a and b) or b > SAME_COMPUTE * a for a, b in flops]
+        more = [not (a and b) or b > SAME_COMPUTE_FACTOR * a for a, b in flops]
         if _all_rise(
             [p for p, is_more in zip(pairs, more, strict=True) if is_more], is_perplexity
         ):
-            found.append(Rise(column=column, low=low, high=high, others=others))
-    return found
+            all_rises.append(Rise(column=column, low=low, high=high, others=others))
+    return all_rises
 
 
 def _all_rise(pairs: Sequence[tuple[Optimum, Optimum]], is_perplexity: bool) -> bool:
@@ -239,17 +239,23 @@ def _all_rise(pairs: Sequence[tuple[Optimum, Optimum]], is_perplexity: bool) -> 
 
 def _log(loss: float, is_perplexity: bool) -> float:
     """Log of a loss in its own unit; of a perplexity of 1 or less as of a hardly larger one."""
-    return math.log(max(math.log(loss), TINY)) if is_perplexity else math.log(loss)
+    return (
+        math.log(max(math.log(loss), LEAST_LOGARITHM_ARGUMENT))
+        if is_perplexity
+        else math.log(loss)
+    )
 
 
 def _log_se(optimum: Optimum, is_perplexity: bool) -> float:
     if optimum.paired_loss_se is None or not optimum.loss:
-        return USUAL_NOISE
+        return USUAL_LOSS_SE
     error = optimum.paired_loss_se / optimum.loss
-    return error / max(math.log(optimum.loss), TINY) if is_perplexity else error
+    return (
+        error / max(math.log(optimum.loss), LEAST_LOGARITHM_ARGUMENT) if is_perplexity else error
+    )
 
 
-def doubt_tuned(found: Answer) -> Doubt | None:
+def doubt_tuned(answer: Answer) -> Doubt | None:
     """Why tuned values are known too roughly to be given; None where they are known well.
 
     None is given where a run at the values to use diverges with a chance of more than 10 %, or
@@ -257,17 +263,17 @@ def doubt_tuned(found: Answer) -> Doubt | None:
     nothing: a wide one at no cost is a flat value.
 
     Args:
-        found: The values to use.
+        answer: The values to use.
 
     References:
         Ours.
     """
-    if found.refusal == "diverges":
-        shown = format_percent(found.chance, signed=False, digits=2)
+    if answer.refusal == "diverges":
+        shown = format_percent(answer.chance, signed=False, digits=2)
         return Doubt(why=f"a run at the value to use diverges with a chance of {shown}")
-    if found.refusal == "costs":
+    if answer.refusal == "costs":
         return Doubt(
-            why=f"the predicted value is expected to cost {_percent(found.mistuned)} of the loss"
+            why=f"the predicted value is expected to cost {_percent(answer.mistuned)} of the loss"
         )
     return None
 
@@ -285,12 +291,12 @@ def _wide(half: float) -> str:
     """An interval by its half width: in percent, or as a factor where that is large."""
     if half <= SHOWN_AS_PERCENT:
         return f"± {shown_half(half)}"
-    factor = f"{math.exp(half):.2g}" if half <= SHOWN else "10 or more"
+    factor = f"{math.exp(half):.2g}" if half <= MOST_SHOWN_HALF_WIDTH else "10 or more"
     return f"a factor of {factor} either way"
 
 
 def _percent(log_change: float) -> str:
-    if log_change > SHOWN:
-        return f"{100 * math.expm1(SHOWN):.0f} % or more"
+    if log_change > MOST_SHOWN_HALF_WIDTH:
+        return f"{100 * math.expm1(MOST_SHOWN_HALF_WIDTH):.0f} % or more"
     percent = 100 * math.expm1(log_change)
     return f"{percent:.{0 if percent >= 10 else 1}f} %"

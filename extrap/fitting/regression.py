@@ -20,7 +20,7 @@ from extrap.laws.base import Array
 from extrap.records import Interval, Measure, Optimum
 
 LARGEST_SCATTER = 100.0
-LARGEST_LOG = 700.0
+LARGEST_FLOAT_LOG = 700.0
 """Beyond it no float holds a value."""
 
 
@@ -96,7 +96,7 @@ def predict_power(
     row = [1.0, *(math.log(at[name]) for name in varying)]
     band = line.get_prediction([row]).summary_frame(alpha=1 - level).iloc[0]
     logs = band[["mean", "obs_ci_lower", "obs_ci_upper"]].to_numpy(float)
-    if not (np.abs(logs) <= LARGEST_LOG).all():
+    if not (np.abs(logs) <= LARGEST_FLOAT_LOG).all():
         return Measure()
     value, *ends = np.exp(logs).tolist()
     return Measure(value=value, ci=Interval(*ends))

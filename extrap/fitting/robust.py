@@ -29,7 +29,7 @@ from extrap.fitting.projection import (
 )
 from extrap.laws.base import Array
 
-DAMPING = Damping(
+NEWTON_DAMPING = Damping(
     first=1e-2,
     falls=0.2,
     grows=5.0,
@@ -82,7 +82,7 @@ class _Descent:
         search = np.clip(search, self.low, self.high)
         floor = np.zeros(len(search))
         state, converged = levenberg_marquardt(
-            self._evaluate, self._step, search, owner, rules=DAMPING, floor=floor
+            self._evaluate, self._step, search, owner, rules=NEWTON_DAMPING, floor=floor
         )
         with np.errstate(over="ignore"):
             values = self._values(state.search)

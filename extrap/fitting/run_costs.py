@@ -18,7 +18,7 @@ from extrap.records import Runs
 from extrap.records.flags import Flag
 
 SECONDS_PER_HOUR = 3600.0
-FLOPS, HOURS, SECONDS, UNITS = "FLOPs", "hours", "seconds", "units"
+IN_FLOPS, IN_HOURS, IN_SECONDS, IN_UNITS = "FLOPs", "hours", "seconds", "units"
 MOST_BEND = 0.1
 """Change of the exponent between the last three sizes that needs no warning: 18 % at five times
 the largest size."""
@@ -30,14 +30,14 @@ class RunCost:
 
     Attributes:
         columns: Size columns.
-        known: Sizes in the order of the columns → median cost of the runs there.
+        measured: Sizes in the order of the columns → median cost of the runs there.
         formula: Arithmetic over the size columns alone, which says the cost at any size; or None.
         unit: `"FLOPs"`, `"hours"`, `"seconds"` or `"units"`.
         source: Where it is from, in words.
     """
 
     columns: tuple[str, ...]
-    known: Mapping[tuple[float, ...], float]
+    measured: Mapping[tuple[float, ...], float]
     formula: Expression | None
     unit: str
     source: str
@@ -53,8 +53,8 @@ class RunCost:
             DataError: A formula over the sizes is not positive there.
         """
         key = tuple(float(size[column]) for column in self.columns)
-        if key in self.known:
-            return self.known[key]
+        if key in self.measured:
+            return self.measured[key]
         if self.formula is None:
             return math.exp(self._log_cost(np.log(key)))
         cost = float(self.formula({column: size[column] for column in self.columns}))
@@ -67,22 +67,22 @@ class RunCost:
         return cost
 
     def _log_cost(self, log_size: Array) -> float:
-        x, y = np.log(list(self.known)), np.log(list(self.known.values()))
+        x, y = np.log(list(self.measured)), np.log(list(self.measured.values()))
         if len(self.columns) > 1 or len(x) == 1:
             slopes = np.linalg.lstsq(x - x.mean(axis=0), y - y.mean(), rcond=None)[0]
             return float(y.mean() + (log_size - x.mean(axis=0)) @ slopes)
-        at = int(np.clip(np.searchsorted(x[:, 0], log_size[0]), 1, len(x) - 1))
-        return float(y[at] + self._exponents()[at - 1] * (log_size[0] - x[at, 0]))
+        i = int(np.clip(np.searchsorted(x[:, 0], log_size[0]), 1, len(x) - 1))
+        return float(y[i] + self._exponents()[i - 1] * (log_size[0] - x[i, 0]))
 
     def _exponents(self) -> Array:
         """Of the cost over the only size column, between neighbouring sizes."""
-        x, y = np.log(list(self.known))[:, 0], np.log(list(self.known.values()))
+        x, y = np.log(list(self.measured))[:, 0], np.log(list(self.measured.values()))
         return np.asarray(np.diff(y) / np.diff(x))
 
     @property
     def flags(self) -> tuple[str, ...]:
         """Reasons to doubt costs beyond the swept sizes."""
-        if self.formula is not None or len(self.columns) > 1 or len(self.known) < 3:
+        if self.formula is not None or len(self.columns) > 1 or len(self.measured) < 3:
             return ()
         before, last = self._exponents()[-2:]
         if abs(last - before) <= MOST_BEND:
@@ -116,18 +116,18 @@ def read_run_cost(
     """
     if formula is not None:
         flops = "flops" in formula or "6" in formula.replace(" ", "").split("*")
-        unit = HOURS if hours else FLOPS if flops else UNITS
+        unit = IN_HOURS if hours else IN_FLOPS if flops else IN_UNITS
         return _over_sizes(runs, formula, unit, source=f"the formula {formula}")
     if hours:
-        if (found := hours_of_runs(runs)) is None:
+        if (cost := hours_of_runs(runs)) is None:
             raise DataError(
                 "a budget in hours needs a column wall_s, the seconds of each run; add it, "
                 "or give the budget in FLOPs."
             )
-        return found
-    for text, unit in (*_sources(runs), *[("wall_s", SECONDS)] * seconds):
-        if (found := _of_table(runs, text, unit)) is not None:
-            return found
+        return cost
+    for text, unit in (*_sources(runs), *[("wall_s", IN_SECONDS)] * seconds):
+        if (cost := _of_table(runs, text, unit)) is not None:
+            return cost
     example = " * ".join(runs.sizes) if len(runs.sizes) > 1 else f"{runs.sizes[0]}**2"
     in_hours = ", or a budget in hours" if "wall_s" in runs.to_frame() else ""
     raise DataError(
@@ -139,7 +139,7 @@ def read_run_cost(
 
 def hours_of_runs(runs: Runs) -> RunCost | None:
     """Hours of a run from the column `wall_s`; None without it."""
-    return _of_table(runs, f"wall_s / {SECONDS_PER_HOUR}", HOURS)
+    return _of_table(runs, f"wall_s / {SECONDS_PER_HOUR}", IN_HOURS)
 
 
 def _sources(runs: Runs) -> list[tuple[str, str]]:
@@ -147,7 +147,7 @@ def _sources(runs: Runs) -> list[tuple[str, str]]:
     kinds = kinds_of(map(str, runs.to_frame()))
 
     def first(kind: str, names: Sequence[str]) -> str:
-        columns = [c for c, known in kinds.items() if known == kind]
+        columns = [c for c, column_kind in kinds.items() if column_kind == kind]
         column = min(
             columns, key=lambda c: [*names, known_name(c)].index(known_name(c)), default=""
         )
@@ -155,7 +155,7 @@ def _sources(runs: Runs) -> list[tuple[str, str]]:
         return column if column.isidentifier() else f"`{column}`"
 
     six_n_d = f"6 * {first('params', COUNTS)} * {first('tokens', TOKENS)}"
-    return [("flops", FLOPS), (six_n_d, FLOPS), ("cost", UNITS)]
+    return [("flops", IN_FLOPS), (six_n_d, IN_FLOPS), ("cost", IN_UNITS)]
 
 
 def _of_table(runs: Runs, text: str, unit: str) -> RunCost | None:
@@ -189,7 +189,7 @@ def _over_sizes(runs: Runs, text: str, unit: str, *, source: str) -> RunCost:
     keys = [key if isinstance(key, tuple) else (key,) for key in medians.index]
     return RunCost(
         columns=runs.sizes,
-        known={tuple(map(float, key)): float(v) for key, v in zip(keys, medians, strict=True)},
+        measured={tuple(map(float, key)): float(v) for key, v in zip(keys, medians, strict=True)},
         formula=expression if set(expression.names) <= set(runs.sizes) else None,
         unit=unit,
         source=source,

@@ -35,13 +35,13 @@ class MeanNoise(NamedTuple):
 
     Attributes:
         shift: Expected log deviation, as far as the seeds are known from the sweep.
-        own: Share of `own_sd²` that is left.
+        own_share: Share of `own_sd²` that is left.
         shared: Share of `shared_sd²`, of seeds that the sweep does not have.
         law: Share of `shared_sd² / n_seeds`, by which the law is off for all runs alike.
     """
 
     shift: float
-    own: float
+    own_share: float
     shared: float
     law: float
 
@@ -131,7 +131,7 @@ class Noise:
         new = [k / n for seed, k in times.items() if seed not in self.seed_effects]
         return MeanNoise(
             shift=sum(share * self.seed_effects[seed] for seed, share in reused.items()),
-            own=1 / n,
+            own_share=1 / n,
             shared=sum(share**2 for share in new),
             law=sum(new) ** 2,
         )

@@ -28,9 +28,9 @@ MAX_HELD_OUT = 40
 """The same for the sizes held out by one cut."""
 START, SHORT_START = 4, 3
 """Fitted sizes of the first cut; the second where there are fewer than `START + 2` sizes."""
-LEAST_SHARE = 0.25
+LEAST_FITTED_SHARE = 0.25
 """… and at least this share of all: four of many checkpoints span hardly anything."""
-DIGITS = 9
+LOG_SIZE_DECIMALS = 9
 """Decimals of a log size that count: products of equal compute differ by rounding."""
 
 
@@ -71,24 +71,26 @@ def rolling_origin(
         )
     first = min_sizes or _first_cut(len(sizes))
     x = _log_sizes(sizes)
-    place = x.sum(axis=1).round(DIGITS)
-    order = np.argsort(place, kind="stable")
-    ends = [k for k in range(first, len(order)) if place[order[k - 1]] < place[order[k]]]
-    ends = [ends[i] for i in _evenly([place[order[k - 1]] for k in ends], MAX_CUTS)]
+    log_products = x.sum(axis=1).round(LOG_SIZE_DECIMALS)
+    order = np.argsort(log_products, kind="stable")
+    ends = [
+        k for k in range(first, len(order)) if log_products[order[k - 1]] < log_products[order[k]]
+    ]
+    ends = [ends[i] for i in _evenly([log_products[order[k - 1]] for k in ends], MAX_CUTS)]
     splits = [_split(x, order[:k], order[k:]) for k in ends]
-    found = tuple(s for s in splits if s.held_out)
-    if not found:
+    with_held_out = tuple(s for s in splits if s.held_out)
+    if not with_held_out:
         raise DataError(
             f"a backtest needs at least {first + 1} sizes, {first} to fit and a larger one to "
             f"predict, got {len(sizes)}; add a size, small ones are cheapest."
         )
-    return found
+    return with_held_out
 
 
 def _first_cut(n_sizes: int) -> int:
     if n_sizes < START + 2:
         return SHORT_START
-    return max(START, math.ceil(LEAST_SHARE * n_sizes))
+    return max(START, math.ceil(LEAST_FITTED_SHARE * n_sizes))
 
 
 def _log_sizes(sizes: Sequence[Mapping[str, float]]) -> Array:
@@ -107,9 +109,9 @@ def _split(x: Array, fitted: Positions, candidates: Positions) -> Split:
     )
 
 
-def _evenly(places: Sequence[float], most: int) -> list[int]:
+def _evenly(positions: Sequence[float], most: int) -> list[int]:
     """Positions of at most so many of the ascending places, evenly spread between the ends."""
-    if len(places) <= most:
-        return list(range(len(places)))
-    wanted = np.linspace(places[0], places[-1], most)
-    return sorted({int(np.argmin(np.abs(np.asarray(places) - w))) for w in wanted})
+    if len(positions) <= most:
+        return list(range(len(positions)))
+    evenly = np.linspace(positions[0], positions[-1], most)
+    return sorted({int(np.argmin(np.abs(np.asarray(positions) - w))) for w in evenly})

@@ -15,14 +15,14 @@ from extrap.fitting.surface.tuned_values import TunedValues
 from extrap.reading.names import RATES, TOKEN_BATCHES, kinds_of, short_name
 from extrap.records import Optimum, RuleRegret
 
-KINDS = {"N": "params", "D": "tokens", "C": "compute", "n": "width"}
+KIND_OF_LETTER = {"N": "params", "D": "tokens", "C": "compute", "n": "width"}
 """Letter → the kind of size column that is taken for it, see `kinds_of`."""
 TUNED_NAMES = {
     "lr": {*RATES} - {"lr_mult"},
     "B": {*TOKEN_BATCHES},
 }
 FLOPS_PER_PARAMETER_AND_TOKEN = 6.0
-MOST_LOG = 300.0
+MOST_RULE_LOG = 300.0
 """Beyond e to this power a rule's value, or the ratio of two, may be no float."""
 
 
@@ -43,9 +43,9 @@ class Rule(NamedTuple):
 
     def applies(self, columns: Sequence[str], tuned: str) -> bool:
         """Whether the size columns and the tuned column are among those the rule uses."""
-        known = self.tuned == "any" or short_name(tuned).lower() in TUNED_NAMES[self.tuned]
+        is_tuned = self.tuned == "any" or short_name(tuned).lower() in TUNED_NAMES[self.tuned]
         probe = dict.fromkeys(columns, 1.0)
-        return known and all(_size_of(letter, probe) is not None for letter in self.exponents)
+        return is_tuned and all(_size_of(letter, probe) is not None for letter in self.exponents)
 
     def value(
         self, size: Mapping[str, float], anchor: tuple[Mapping[str, float], float] | None = None
@@ -65,7 +65,7 @@ class Rule(NamedTuple):
 
     def is_beyond(self, *sizes: Mapping[str, float]) -> bool:
         """Whether no float holds what the rule says of one of these sizes."""
-        return any(abs(self._log_product(size)) > MOST_LOG for size in sizes)
+        return any(abs(self._log_product(size)) > MOST_RULE_LOG for size in sizes)
 
     def _log_product(self, size: Mapping[str, float]) -> float:
         powers = ((_size_of(letter, size), power) for letter, power in self.exponents.items())
@@ -94,7 +94,7 @@ def compare_rules(values: TunedValues, optima: Sequence[Optimum]) -> tuple[RuleR
         values: At the size.
         optima: Those of the fitted sizes; the smallest with a loss anchors.
     """
-    found, size = [], values.size
+    regrets, size = [], values.size
     anchor_of = next((o for o in optima if o.loss is not None), optima[0])
     for name, centre in zip(values.names, values.optimum, strict=True):
         value_there = anchor_of.tuned[name].value
@@ -105,7 +105,7 @@ def compare_rules(values: TunedValues, optima: Sequence[Optimum]) -> tuple[RuleR
             if rule.is_beyond(size, *([] if anchor is None else [anchor[0]])):
                 continue
             value = rule.value(size, anchor)
-            found.append(
+            regrets.append(
                 RuleRegret(
                     rule=rule.key,
                     tuned=name,
@@ -114,7 +114,7 @@ def compare_rules(values: TunedValues, optima: Sequence[Optimum]) -> tuple[RuleR
                     expected_regret=values.penalty({name: value})[0],
                 )
             )
-    return tuple(sorted(found, key=lambda row: row.expected_regret))
+    return tuple(sorted(regrets, key=lambda row: row.expected_regret))
 
 
 def compute_of(size: Mapping[str, float]) -> float | None:
@@ -124,7 +124,7 @@ def compute_of(size: Mapping[str, float]) -> float | None:
 
 def _size_of(letter: str, size: Mapping[str, float]) -> float | None:
     for column, kind in kinds_of(size).items():
-        if kind == KINDS[letter]:
+        if kind == KIND_OF_LETTER[letter]:
             return size[column]
     if letter == "C":
         n, d = _size_of("N", size), _size_of("D", size)

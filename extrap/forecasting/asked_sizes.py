@@ -34,12 +34,12 @@ class SizeAxes:
         Raises:
             ValueError: A number where there are several size columns.
         """
-        each = (
+        listed = (
             list(sizes)
             if isinstance(sizes, Iterable) and not isinstance(sizes, Mapping)
             else [sizes]
         )
-        return [dict(o) if isinstance(o, Mapping) else self.named(o, {}) for o in each]
+        return [dict(o) if isinstance(o, Mapping) else self.named(o, {}) for o in listed]
 
     def named(self, value: float | None, size: dict[str, float]) -> dict[str, float]:
         """A size, which may be given without its column.
@@ -53,7 +53,7 @@ class SizeAxes:
         if size or len(columns) != 1:
             raise ValueError(
                 "a size without a name is for one size column, this forecast has "
-                f"{', '.join(columns)}; ask for {_asked(columns)}."
+                f"{', '.join(columns)}; ask for {_how_to_give(columns)}."
             )
         return {columns[0]: value}
 
@@ -76,7 +76,7 @@ class SizeAxes:
             inputs = f" or {', '.join(self.path.inputs)} of the path" if self.path else ""
             raise ValueError(
                 f"a forecast needs exactly the size column(s) {expected}{inputs}, got "
-                f"{', '.join(size) or 'none'}; ask for {_asked(self.columns)}."
+                f"{', '.join(size) or 'none'}; ask for {_how_to_give(self.columns)}."
             )
         for column in self.columns:
             value = size[column]
@@ -89,18 +89,18 @@ class SizeAxes:
                 )
         return {c: float(size[c]) for c in self.columns}
 
-    def _sized(self, given: Mapping[str, float]) -> Mapping[str, float]:
+    def _sized(self, size: Mapping[str, float]) -> Mapping[str, float]:
         """The size columns where the path makes them of what is given; else what is given."""
         columns = self.columns
-        if self.path is None or set(given) == set(columns):
-            return given
-        if set(given) != set(self.path.inputs):
-            return given
-        values = {**self.path.values(given), **given}
-        return {c: values[c] for c in columns} if set(columns) <= set(values) else given
+        if self.path is None or set(size) == set(columns):
+            return size
+        if set(size) != set(self.path.inputs):
+            return size
+        values = {**self.path.values(size), **size}
+        return {c: values[c] for c in columns} if set(columns) <= set(values) else size
 
 
-def _asked(columns: Sequence[str]) -> str:
+def _how_to_give(columns: Sequence[str]) -> str:
     """How a size is asked for: `at(width=…)` in Python, `--at width=…` in a command."""
     listed = "=…,".join(columns) + "=…"
     is_option = argument("at").startswith("--")

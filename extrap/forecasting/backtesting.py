@@ -21,7 +21,7 @@ from extrap.records import Interval, Optimum, Runs, Shown
 from extrap.records.codec import document, shape
 from extrap.records.fields import ROUNDING
 
-LEVELS = (0.5, 0.8, 0.9)
+COVERAGE_LEVELS = (0.5, 0.8, 0.9)
 """Levels at which coverage is counted."""
 BINS = (("up to 1", 1.0), ("1 to 2", 2.0), ("2 to 4", 4.0), ("4 to 8", 8.0), ("above 8", math.inf))
 """Extrapolation ratios that are summarised together: label and upper end, included."""
@@ -155,8 +155,8 @@ def backtest(
 
     Example:
         >>> import extrap
-        >>> found = extrap.backtest("examples/sweep.csv")
-        >>> len(found.holdouts), found.n_failed
+        >>> backtested = extrap.backtest("examples/sweep.csv")
+        >>> len(backtested.holdouts), backtested.n_failed
         (10, 0)
     """
     make = partial(forecast, level=level, band=band, fix=fix, prior=prior)
@@ -171,12 +171,12 @@ def backtest(
     holdouts: list[Holdout] = []
     failures: Counter[str] = Counter()
     for split in rolling_origin(sizes, min_sizes=min_sizes):
-        found, refused = _predict(make, whole, split)
-        holdouts += found
-        failures.update(refused)
+        predicted, reasons = _predict(make, whole, split)
+        holdouts += predicted
+        failures.update(reasons)
     if not holdouts:
-        reasons = " ".join(dict(failures.most_common(2)))
-        raise DataError(f"no size could be predicted from the others: {reasons}")
+        common = " ".join(dict(failures.most_common(2)))
+        raise DataError(f"no size could be predicted from the others: {common}")
     return Backtest(
         runs=whole.runs,
         level=level,
@@ -192,25 +192,25 @@ def _predict(
     """The predictions of one split, and a reason for each that could not be made or judged."""
     held_out = [whole.optima[i] for i in split.held_out]
     try:
-        made = make(_at_sizes(whole.runs, [whole.optima[i].size for i in split.fitted]))
+        fitted = make(_at_sizes(whole.runs, [whole.optima[i].size for i in split.fitted]))
     except ExtrapError as error:
         return [], [str(error)] * len(held_out)
-    found, refused = [], []
+    holdouts, reasons = [], []
     for optimum in held_out:
         try:
-            found.append(_hold(made, optimum, dof=whole.noise.own_dof))
+            holdouts.append(_hold(fitted, optimum, dof=whole.noise.own_dof))
         except (ExtrapError, ValueError) as error:  # a law can leave the range of losses
-            refused.append(str(error))
-    return found, refused
+            reasons.append(str(error))
+    return holdouts, reasons
 
 
 def _at_sizes(sweep: Runs, sizes: Sequence[Mapping[str, float]]) -> Runs:
     """The rows of a sweep at these sizes."""
     frame = sweep.to_frame()
-    wanted = pd.MultiIndex.from_frame(pd.DataFrame(sizes)[list(sweep.sizes)].astype(float))
+    fitted = pd.MultiIndex.from_frame(pd.DataFrame(sizes)[list(sweep.sizes)].astype(float))
     rows = pd.MultiIndex.from_frame(frame[list(sweep.sizes)].astype(float))
     return Runs.from_frame(
-        frame[rows.isin(wanted)],
+        frame[rows.isin(fitted)],
         sizes=sweep.sizes,
         tuned=sweep.tuned,
         conditions=sweep.conditions,
@@ -219,15 +219,15 @@ def _at_sizes(sweep: Runs, sizes: Sequence[Mapping[str, float]]) -> Runs:
     )
 
 
-def _hold(made: Forecast, optimum: Optimum, *, dof: int) -> Holdout:
+def _hold(fitted: Forecast, optimum: Optimum, *, dof: int) -> Holdout:
     """Hold the loss the whole sweep shows at a size against a forecast from other sizes."""
     size, observed = dict(optimum.size), optimum.loss
-    prediction = None if made.doubt_loss(size) is not None else made.predict_loss(size)
+    prediction = None if fitted.doubt_loss(size) is not None else fitted.predict_loss(size)
     if observed is None or not optimum.bracketed:
         raise DataError(
             "a held-out size has no bracketed optimum to compare with; extend its grid."
         )
-    if prediction is None and made.loss_model is not None:
+    if prediction is None and fitted.loss_model is not None:
         raise DataError(
             "the loss is refused at the held-out size; add sizes below it, or more seeds."
         )
@@ -240,45 +240,48 @@ def _hold(made: Forecast, optimum: Optimum, *, dof: int) -> Holdout:
     log_se = None if se is None else se / observed
     if log_se is not None:  # in place of the noise of a single run
         prediction = replace(prediction, run=((log_se**2, max(dof, 1)),))
-    predicted, last = math.exp(prediction.log_loss), _last_value(made, size)
+    predicted, last = math.exp(prediction.log_loss), _last_value(fitted, size)
     return Holdout(
         size=size,
-        n_fitted=len(made.optima),
-        extrapolation_ratio=made.extrapolation_ratio(size),
+        n_fitted=len(fitted.optima),
+        extrapolation_ratio=fitted.extrapolation_ratio(size),
         observed=observed,
         observed_log_se=log_se,
         predicted=predicted,
-        predicted_pi=prediction.interval(made.level, new_run=True),
+        predicted_pi=prediction.interval(fitted.level, new_run=True),
         deviation=observed / predicted - 1,
         p_value=prediction.p_value(observed),
-        covered={level: observed in prediction.interval(level, new_run=True) for level in LEVELS},
+        covered={
+            level: observed in prediction.interval(level, new_run=True)
+            for level in COVERAGE_LEVELS
+        },
         last_value=last,
         last_deviation=None if last is None else observed / last - 1,
-        tuned_octaves=_tuned_octaves(made, optimum),
+        tuned_octaves=_tuned_octaves(fitted, optimum),
     )
 
 
-def _last_value(made: Forecast, size: Mapping[str, float]) -> float | None:
+def _last_value(fitted: Forecast, size: Mapping[str, float]) -> float | None:
     """The loss of the nearest fitted size that is larger in no column."""
-    known = [
+    smaller = [
         (math.dist(_logs(o.size), _logs(size)), o.loss or o.best_loss)
-        for o in made.optima
+        for o in fitted.optima
         if all(o.size[column] <= value for column, value in size.items())
     ]
-    return min(((d, loss) for d, loss in known if loss is not None), default=(0.0, None))[1]
+    return min(((d, loss) for d, loss in smaller if loss is not None), default=(0.0, None))[1]
 
 
 def _logs(size: Mapping[str, float]) -> list[float]:
     return [math.log(value) for value in size.values()]
 
 
-def _tuned_octaves(made: Forecast, optimum: Optimum) -> dict[str, float | None]:
-    if not made.is_tuned_at(optimum.size):
+def _tuned_octaves(fitted: Forecast, optimum: Optimum) -> dict[str, float | None]:
+    if not fitted.is_tuned_at(optimum.size):
         return dict.fromkeys(optimum.tuned)
-    values = made.values_at(optimum.size)
+    values = fitted.values_at(optimum.size)
     assert values is not None
-    found = {name: estimate.value or math.nan for name, estimate in optimum.tuned.items()}
-    return dict(zip(found, values.octaves(found).tolist(), strict=True))
+    optima = {name: estimate.value or math.nan for name, estimate in optimum.tuned.items()}
+    return dict(zip(optima, values.octaves(optima).tolist(), strict=True))
 
 
 def _row(holdout: Holdout) -> dict[str, Any]:
@@ -304,7 +307,7 @@ def _summarised(label: str, holdouts: Sequence[Holdout]) -> dict[str, Any]:
         "n": len(holdouts),
         **{
             f"coverage_{100 * level:g}": float(np.mean([h.covered[level] for h in holdouts]))
-            for level in LEVELS
+            for level in COVERAGE_LEVELS
         },
         "bias": float(np.mean(log_errors)),
         "rms_error": _rms(log_errors),
@@ -326,9 +329,9 @@ shape(
     kind="extrap-backtest",
     omit=("runs",),
     add={
-        "data_hash": lambda found: found.runs.data_hash(),
-        "summary": lambda found: found.summary(),
-        "n_failed": lambda found: found.n_failed,
-        "failures": lambda found: [{"reason": why, "n": n} for why, n in found.failures],
+        "data_hash": lambda backtested: backtested.runs.data_hash(),
+        "summary": lambda backtested: backtested.summary(),
+        "n_failed": lambda backtested: backtested.n_failed,
+        "failures": lambda backtested: [{"reason": why, "n": n} for why, n in backtested.failures],
     },
 )

@@ -39,15 +39,15 @@ logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-FORECAST, FORECAST_SCHEMA = "extrap-forecast", 2
+FORECAST_KIND, FORECAST_SCHEMA = "extrap-forecast", 2
 """Kind of the document of a saved forecast, and its schema: one of schema 1 holds laws of several
 estimators, which are no more, and is refused."""
-ORIGIN = ("kind", "schema_version", "extrap_version", "data_hash")
-NOT_FIELDS = (*ORIGIN, "notes", "content_hash", "seal")
+ORIGIN_KEYS = ("kind", "schema_version", "extrap_version", "data_hash")
+NOT_FIELDS = (*ORIGIN_KEYS, "notes", "content_hash", "seal")
 """Keys of that document beside the fields of the forecast."""
-SHOWN = 12
+HASH_DIGITS_SHOWN = 12
 """Digits of a content hash that text shows."""
-RECORDED = ("epochs", "batch_size", "flops")
+CHECKED_COLUMNS = ("epochs", "batch_size", "flops")
 """Columns beyond those a fit depends on that a check of larger runs asks for."""
 
 
@@ -96,7 +96,7 @@ def verdicts_document(
         familywise: Whether the level held for any false alarm among all.
         worse: Whether it was asked only if losses are worse.
     """
-    found = Verdicts(verdicts)
+    judged = Verdicts(verdicts)
     sealed = forecast and {
         "created": forecast.created,
         "content_hash": content_hash(forecast),
@@ -108,13 +108,13 @@ def verdicts_document(
             "level": level,
             **({"forecast": sealed} if sealed else {}),
             "verdicts": list(verdicts),
-            "configurations": [_configuration(runs) for runs in found.configurations],
-            "n_configurations_judged": found.n_judged,
-            "n_configurations_off": found.n_off,
-            "n_configurations_off_expected": (1 - level) * (1 if familywise else found.n_tested),
+            "configurations": [_configuration(runs) for runs in judged.configurations],
+            "n_configurations_judged": judged.n_judged,
+            "n_configurations_off": judged.n_off,
+            "n_configurations_off_expected": (1 - level) * (1 if familywise else judged.n_tested),
             "familywise": familywise,
             "worse": worse,
-            "joint_p": found.joint_p,
+            "joint_p": judged.joint_p,
             "n_judged": sum(verdict.on_law is not None for verdict in verdicts),
             "ok": all(verdict.on_law is not False for verdict in verdicts),
         }
@@ -212,7 +212,7 @@ def sealed_document(forecast: Forecast) -> dict[str, Any]:
 
 def _unsealed(forecast: Forecast) -> dict[str, Any]:
     return {
-        "kind": FORECAST,
+        "kind": FORECAST_KIND,
         "schema_version": FORECAST_SCHEMA,
         "extrap_version": __version__,
         "data_hash": forecast.runs.data_hash(),
@@ -245,7 +245,7 @@ def load_forecast(path: str | Path) -> Forecast:
         DataError: The file is missing, is not a forecast, was written by another schema, or was
             changed after it was sealed; the field is named.
     """
-    document = read_sealed(Path(path), FORECAST, version=FORECAST_SCHEMA)
+    document = read_sealed(Path(path), FORECAST_KIND, version=FORECAST_SCHEMA)
     try:
         return _forecast(document)
     except ValueError as error:
@@ -253,8 +253,8 @@ def load_forecast(path: str | Path) -> Forecast:
 
 
 def _forecast(document: Mapping[str, Any]) -> Forecast:
-    made = decode(Forecast, {k: v for k, v in document.items() if k not in NOT_FIELDS})
-    return replace(made, runs=replace(made.runs, notes=tuple(document.get("notes", ()))))
+    forecast = decode(Forecast, {k: v for k, v in document.items() if k not in NOT_FIELDS})
+    return replace(forecast, runs=replace(forecast.runs, notes=tuple(document.get("notes", ()))))
 
 
 def of_forecast(analysis: Callable[..., Result]) -> Callable[..., Result]:
@@ -266,9 +266,9 @@ def of_forecast(analysis: Callable[..., Result]) -> Callable[..., Result]:
 
     @wraps(analysis)
     @one_thread
-    def public(source: Any, **given: Any) -> Result:
-        own = {name: given.pop(name) for name in names if name in given}
-        return analysis(as_forecast(source, given), **own)
+    def public(source: Any, **keywords: Any) -> Result:
+        options = {name: keywords.pop(name) for name in names if name in keywords}
+        return analysis(as_forecast(source, keywords), **options)
 
     return public
 
@@ -325,9 +325,9 @@ def read_sealed(path: Path, kind: str, *, version: int | None = SCHEMA_VERSION) 
         ) from error
     fields = document if isinstance(document, dict) else {}
     for key, expected in (("kind", kind), ("schema_version", version)):
-        if expected is not None and (found := fields.get(key)) != expected:
+        if expected is not None and (value := fields.get(key)) != expected:
             raise DataError(
-                f"{path} has the {key} {found!r:.60}, which must be {expected!r}; name another "
+                f"{path} has the {key} {value!r:.60}, which must be {expected!r}; name another "
                 "file, or make it again."
             )
     try:
@@ -368,7 +368,7 @@ class RunTable:
 
 
 def _run_table(runs: Runs) -> RunTable:
-    table = runs.canonical(also=RECORDED)
+    table = runs.canonical(also=CHECKED_COLUMNS)
     return RunTable(
         sizes=runs.sizes,
         tuned=runs.tuned,
@@ -380,7 +380,7 @@ def _run_table(runs: Runs) -> RunTable:
 
 def _runs(table: RunTable) -> Runs:
     frame = pd.DataFrame(table.rows, columns=list(table.columns))
-    numbers = [column for column in ("loss", *RECORDED) if column in frame]
+    numbers = [column for column in ("loss", *CHECKED_COLUMNS) if column in frame]
     return Runs.from_frame(
         frame.astype(dict.fromkeys(numbers, float)),
         sizes=table.sizes,
@@ -435,12 +435,12 @@ def _unpacked(packed: PackedDraws) -> SurfaceDraws:
         DrawnPart(
             n=int(n),
             asymmetry_sd=asymmetry_sd,
-            margin=Margin(*rest[:3]),
+            margin=Margin(*shapes[:3]),
             spreads=tuple(
-                Spreads(*rest[i : i + n_spreads]) for i in range(3, len(rest), n_spreads)
+                Spreads(*shapes[i : i + n_spreads]) for i in range(3, len(shapes), n_spreads)
             ),
         )
-        for n, asymmetry_sd, *rest in packed.parts
+        for n, asymmetry_sd, *shapes in packed.parts
     )
     draws = SurfaceDraws(
         log_sizes=np.array(packed.log_sizes),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from extrap.errors import DataError, argument
-from extrap.fitting.run_costs import FLOPS, SECONDS_PER_HOUR, hours_of_runs, read_run_cost
+from extrap.fitting.run_costs import IN_FLOPS, SECONDS_PER_HOUR, hours_of_runs, read_run_cost
 from extrap.forecasting import Forecast
 from extrap.forecasting.documents import of_forecast
 from extrap.records import Interval, Measure, Runs, Shown
@@ -19,7 +19,7 @@ from extrap.records.codec import shape
 from extrap.records.fields import require_positive
 from extrap.records.flags import Flag
 
-FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
+COST_FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Multiples of the recommended value whose cost is given."""
 SIZE_FACTORS = np.geomspace(1 / 256, 1, 33)
 """Multiples of a run's sizes among which one of equal loss is sought."""
@@ -126,13 +126,13 @@ def cost(
         >>> result.chosen.nats.value > 0.01
         True
     """
-    given = {
+    numbers = {
         "flops": flops,
         "gpu_hours": gpu_hours,
         "flops_per_second": flops_per_second,
         "price": price,
     }
-    values = _check(tuned, forecast.runs, **given)
+    values = _check(tuned, forecast.runs, **numbers)
     point = forecast.at(**at) if isinstance(at, Mapping) else forecast.at(at)
     if refused := [f"refused-{name}: {why}" for name, why in point.refusals.items()]:
         raise DataError(f"a cost needs the forecast of a tuned run, got {'; '.join(refused)}.")
@@ -156,7 +156,7 @@ def cost(
     assert there is not None
     optimum = dict(zip(there.names, (2.0**there.optimum).tolist(), strict=True))
 
-    def penalty(values: Mapping[str, float], **place: Any) -> Penalty:
+    def penalty(values: Mapping[str, float], **labels: Any) -> Penalty:
         mean, ends = there.penalty(values)
         excess = Measure(value=mean, ci=ends)
         shares = Measure() if share is None else _falling(excess, share)
@@ -170,15 +170,15 @@ def cost(
             chance_of_divergence=None
             if advised.chance_of_divergence is None
             else there.chance(values),
-            **place,
+            **labels,
         )
 
-    best, kept = dict(advised.tuned), []
+    best, kept_penalties = dict(advised.tuned), []
     for name in best:
-        known = [o for o in forecast.optima if o.loss is not None]
-        for o in (known[i] for i in dict.fromkeys([0, len(known) - 1])):
+        with_loss = [o for o in forecast.optima if o.loss is not None]
+        for o in (with_loss[i] for i in dict.fromkeys([0, len(with_loss) - 1])):
             value = o.tuned[name].value or math.nan
-            kept.append(penalty({name: value}, column=name, kept_from=dict(o.size)))
+            kept_penalties.append(penalty({name: value}, column=name, kept_from=dict(o.size)))
     chosen = penalty({**best, **values})
     return Cost(
         size=point.size,
@@ -191,9 +191,9 @@ def cost(
         around=tuple(
             penalty({**best, name: best[name] * factor}, column=name, factor=factor)
             for name in best
-            for factor in FACTORS
+            for factor in COST_FACTORS
         ),
-        kept=tuple(kept),
+        kept=tuple(kept_penalties),
         flags=(
             *point.flags,
             *_unknowns(run, price),
@@ -228,7 +228,7 @@ def _equal_loss_share(
         if formula is not None:
             raise
         return None, None, ()
-    flops = growth.of(size) if growth.unit == FLOPS else None
+    flops = growth.of(size) if growth.unit == IN_FLOPS else None
     smallest = {c: min(o.size[c] for o in forecast.optima) for c in size}
     scaled = [{c: v * factor for c, v in size.items()} for factor in SIZE_FACTORS]
     scaled = [s for s in scaled if all(s[c] >= smallest[c] for c in s)]
@@ -265,7 +265,9 @@ def _far_off(forecast: Forecast, chosen: Penalty) -> list[Flag]:
     columns = [*sizes, *chosen.octaves]
     ends = frame[columns].astype(float).groupby(sizes).agg(["min", "max"]).reset_index()
     values = [forecast.values_at(s) for s in ends[sizes].droplevel(1, axis=1).to_dict("records")]
-    optima = 2.0 ** np.array([each.optimum for each in values if each is not None])
+    optima = 2.0 ** np.array(
+        [tuned_values.optimum for tuned_values in values if tuned_values is not None]
+    )
     best_of = dict(zip(forecast.runs.tuned, optima.T, strict=True))
     for name, octaves in chosen.octaves.items():
         best = best_of[name]
@@ -280,7 +282,7 @@ def _far_off(forecast: Forecast, chosen: Penalty) -> list[Flag]:
     return flags
 
 
-def _check(tuned: Any, runs: Runs, **given: float | None) -> dict[str, float]:
+def _check(tuned: Any, runs: Runs, **numbers: float | None) -> dict[str, float]:
     """The tuned values, after a look at all numbers that were given."""
     is_mapping = isinstance(tuned or {}, Mapping)
     if not is_mapping or not all(isinstance(value, Real) for value in (tuned or {}).values()):
@@ -291,7 +293,7 @@ def _check(tuned: Any, runs: Runs, **given: float | None) -> dict[str, float]:
         raise ValueError(
             f"the tuned columns are {', '.join(runs.tuned)}, got {unknown[0]!r}; give one of them."
         )
-    named = {**values, **{argument(name): value for name, value in given.items()}}
+    named = {**values, **{argument(name): value for name, value in numbers.items()}}
     for name, value in named.items():
         if value is not None:
             require_positive(name, value, "leave it out")

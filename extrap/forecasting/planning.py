@@ -27,7 +27,7 @@ from extrap.records.codec import shape
 from extrap.records.fields import require_positive
 from extrap.records.flags import Flag
 
-NEAR = 0.01
+NEAR_EXCESS = 0.01
 """Log excess that sets how far from an optimum values are tried."""
 OFFSETS = {1: (-1.6, -0.8, 0.0, 0.8, 1.6)}
 """Of the values at a new size from its predicted optimum, in distances of that excess …"""
@@ -46,7 +46,7 @@ SEVERAL_SIZES = Flag(
 LEAST_GAIN = 0.25
 """An option that narrows by less, the logs of all widths together, is chosen only if none does:
 by a tenth and more widths also change with the noise that is imagined for its runs."""
-UNKNOWN = math.log(100.0)
+UNKNOWN_LOG_WIDTH = math.log(100.0)
 """Log width of an interval that is not known: of the loss, and of a tuned value as well."""
 
 
@@ -180,7 +180,7 @@ def plan(
         runs = [PlannedRun(size=s, tuned=t, seed=k, cost=price.of(s)) for s, t, k in cells]
         total = sum(run.cost for run in runs)
         loss_pi, tuned_pi = sweep.then(cells, target)
-        known = loss_pi != Interval() or any(pi != Interval() for pi in tuned_pi.values())
+        is_bounded = loss_pi != Interval() or any(pi != Interval() for pi in tuned_pi.values())
         options.append(
             Option(
                 name=name,
@@ -190,7 +190,7 @@ def plan(
                 in_budget=budget is None or total <= budget,
                 loss_pi=loss_pi,
                 tuned_pi=tuned_pi,
-                gain=_log_widths(*now) - _log_widths(loss_pi, tuned_pi) if known else None,
+                gain=_log_widths(*now) - _log_widths(loss_pi, tuned_pi) if is_bounded else None,
             )
         )
     if not options:
@@ -253,7 +253,7 @@ class _Sweep:
             octave = np.vstack([np.eye(len(names)), -np.eye(len(names))])
             excess = values.typical.excesses(values.optimum + octave)[0]
             excess = excess.reshape(2, -1).mean(axis=0)
-            step = np.clip(np.sqrt(NEAR / np.maximum(excess, 1e-9)), 0.5, 2.0)
+            step = np.clip(np.sqrt(NEAR_EXCESS / np.maximum(excess, 1e-9)), 0.5, 2.0)
         near = {}
         for o in forecast.optima:
             rows = frame[np.logical_and.reduce([frame[c] == v for c, v in o.size.items()])]
@@ -305,10 +305,10 @@ class _Sweep:
         )
         added = pd.DataFrame([{**size, **tuned, "seed": seed} for size, tuned, seed in cells])
         runs = imagine(forecast.runs, added, expected, forecast.noise, rng=None)
-        made = forecast.made_of(runs, held=self.held)
-        if made is None:
+        extended = forecast.made_of(runs, held=self.held)
+        if extended is None:
             return Interval(), dict.fromkeys(forecast.runs.tuned, Interval())
-        return _intervals(made, target)
+        return _intervals(extended, target)
 
     def _next_seeds(self) -> list[Cell]:
         """A further seed at every value near the optimum of every size; none if one has none."""
@@ -373,14 +373,14 @@ class _Sweep:
         """Values around the predicted optima of sizes."""
         tuned, cells = self.forecast.runs.tuned, list[Cell]()
         offsets = OFFSETS.get(len(tuned), OFFSETS_OF_SEVERAL)
-        places = np.array([*itertools.product(offsets, repeat=len(tuned))]) * self.step
+        steps = np.array([*itertools.product(offsets, repeat=len(tuned))]) * self.step
         for size in sizes:
             values = self.forecast.values_at(size)
             best = np.zeros(0) if values is None else values.optimum
             tries = [
-                dict(zip(tuned, (2.0 ** (best + place)).tolist(), strict=True)) for place in places
+                dict(zip(tuned, (2.0 ** (best + step)).tolist(), strict=True)) for step in steps
             ]
-            cells += [(size, each, seed) for seed in seeds for each in tries]
+            cells += [(size, tried, seed) for seed in seeds for tried in tries]
         return cells
 
     def _bracket(self) -> list[Cell]:
@@ -397,7 +397,7 @@ class _Sweep:
                 gap = float(np.median(tried[1:] / tried[:-1])) if len(tried) > 1 else 2.0
                 end, ratio = (tried[0], 1 / gap) if side == "low" else (tried[-1], gap)
                 new = [{**best, name: float(end * ratio**k)} for k in (1, 2)]
-                cells += [(o.size, each, seed) for each in new for seed in self.seeds]
+                cells += [(o.size, values, seed) for values in new for seed in self.seeds]
         return cells
 
 
@@ -422,10 +422,10 @@ def _intervals(
 def _log_widths(loss_pi: Interval, tuned_pi: Mapping[str, Interval]) -> float:
     """Sum of the logarithms of all widths, ln(upper / lower) each."""
     widths = [
-        math.log(high / low) if low and high else UNKNOWN
+        math.log(high / low) if low and high else UNKNOWN_LOG_WIDTH
         for low, high in (loss_pi, *tuned_pi.values())
     ]
-    return sum(math.log(max(min(width, UNKNOWN), 1e-12)) for width in widths)
+    return sum(math.log(max(min(width, UNKNOWN_LOG_WIDTH), 1e-12)) for width in widths)
 
 
 shape(Plan, kind="extrap-plan")

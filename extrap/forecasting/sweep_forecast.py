@@ -25,7 +25,7 @@ from extrap.fitting.prediction import LossPrediction
 from extrap.fitting.reference_curves import ReferenceCurves
 from extrap.fitting.refusals import (
     AGAINST_RISE,
-    LEVEL,
+    JUDGED_LEVEL,
     Doubt,
     Rise,
     doubt_loss,
@@ -41,7 +41,7 @@ from extrap.fitting.surface.fitted_sizes import has_replicates
 from extrap.fitting.surface.optimum_law import CurvatureTest, check_curvature, law_of_optimum
 from extrap.fitting.surface.remedies import name_remedy
 from extrap.fitting.surface.surface import Surface, fit_surfaces
-from extrap.fitting.surface.sweep_arrays import DIGITS, arrays_of
+from extrap.fitting.surface.sweep_arrays import LOG2_DECIMALS, arrays_of
 from extrap.fitting.surface.tuned_values import TunedValues
 from extrap.fitting.transfer_rules import compare_rules, compute_of
 from extrap.forecasting.asked_sizes import AnySizes, SizeAxes, path_to
@@ -73,13 +73,13 @@ from extrap.records.flags import IMPRECISE, REFUSED, Flag
 from extrap.records.numbers import format_quantity
 from extrap.records.results import Outlier, outlier_flags
 
-FAR = 8.0
+FAR_EXTRAPOLATION = 8.0
 """Beyond this extrapolation ratio an interval is conditional on no new regime setting in."""
 PRIORS = ("published", "none")
 OF_LAST, MOVED = 0.05, 0.01
 """Change of the floor over the loss of the largest size, by which it is asked how far a forecast
 moves; and the share from which that is told."""
-NEAR_FLOOR, SMALLEST = 2.0, 1e-12
+NEAR_FLOOR, LEAST_WEIGHT = 2.0, 1e-12
 """Distance from the mean floor, in such changes, within which laws count for the slope, and a
 guard of a division. Chosen so that the slope is that between forecasts with the floor pinned one
 standard deviation above and below (LOG.md)."""
@@ -172,7 +172,9 @@ class Forecast(Shown):
         size = {column: size[column] for column in self.runs.sizes}
         point, doubts = self._point(size)
         ratio = format_quantity(point.extrapolation_ratio, digits=3)
-        flags = [Flag("far-extrapolation", f"{ratio} times")] * (point.extrapolation_ratio > FAR)
+        flags = [Flag("far-extrapolation", f"{ratio} times")] * (
+            point.extrapolation_ratio > FAR_EXTRAPOLATION
+        )
         flags += self._about_floor(point)
         for name, doubt in doubts.items():
             if doubt.is_refused:
@@ -218,7 +220,7 @@ class Forecast(Shown):
         if values is None or not is_known:
             return point, doubts
         advised = values.recommendation
-        given = replace(
+        with_values = replace(
             point,
             tuned=values.estimates,
             recommended=dict(advised.tuned),
@@ -227,7 +229,7 @@ class Forecast(Shown):
             kept_smallest=values.keep(self.optima, from_largest=False),
             rules=compare_rules(values, self.optima),
         )
-        return given, doubts
+        return with_values, doubts
 
     def values_at(self, size: Mapping[str, float]) -> TunedValues | None:
         """What is known of the tuned values at a size, refused or not; None where none is tuned.
@@ -237,17 +239,19 @@ class Forecast(Shown):
         """
         if self.surface is None:
             return None
-        key, known = (self.level, *(size[c] for c in self.runs.sizes)), self.surface.computed
-        if key not in known:
-            log_size = np.round(np.log2(np.array([size[c] for c in self.runs.sizes])), DIGITS)
-            known[key] = TunedValues(
+        key, cache = (self.level, *(size[c] for c in self.runs.sizes)), self.surface.computed
+        if key not in cache:
+            log_size = np.round(
+                np.log2(np.array([size[c] for c in self.runs.sizes])), LOG2_DECIMALS
+            )
+            cache[key] = TunedValues(
                 size=dict(size),
                 names=self.runs.tuned,
                 level=self.level,
                 draws=self.surface.at(log_size),
             )
-        found: TunedValues = known[key]
-        return found
+        values: TunedValues = cache[key]
+        return values
 
     def is_tuned_at(self, size: Mapping[str, float]) -> bool:
         """Whether values to use are given at a size."""
@@ -271,8 +275,8 @@ class Forecast(Shown):
         weights, floors, logs = self.loss_model.posterior.by_law(size)
         steps = (floors - floor) / step
         near = weights * np.exp(-0.5 * (steps / NEAR_FLOOR) ** 2)
-        off = steps - near @ steps / max(near.sum(), SMALLEST)
-        moved = math.expm1(float((near * off) @ logs / max(near @ off**2, SMALLEST)))
+        off = steps - near @ steps / max(near.sum(), LEAST_WEIGHT)
+        moved = math.expm1(float((near * off) @ logs / max(near @ off**2, LEAST_WEIGHT)))
         if moved < MOVED:
             return []
         return [Flag("floor-matters", f"{100 * moved:.1f} % per {step:g} of E")]
@@ -286,15 +290,15 @@ class Forecast(Shown):
         """
         if name == "loss" and self._rises_below(size):
             return AGAINST_RISE
-        known = {} if self.surface is None else self.surface.computed
+        cache = {} if self.surface is None else self.surface.computed
         key = ("remedy", name == "loss", self.band, *(size[c] for c in self.runs.sizes))
-        if key not in known:
-            known[key] = self._found_remedy(name, size, known)
-        found: Remedy = known[key]
-        return found
+        if key not in cache:
+            cache[key] = self._find_remedy(name, size, cache)
+        remedy: Remedy = cache[key]
+        return remedy
 
-    def _found_remedy(
-        self, name: str, size: Mapping[str, float], known: dict[tuple[Any, ...], Any]
+    def _find_remedy(
+        self, name: str, size: Mapping[str, float], cache: dict[tuple[Any, ...], Any]
     ) -> Remedy:
         """The remedy of one refusal; the same runs are imagined for every refused size."""
 
@@ -302,9 +306,9 @@ class Forecast(Shown):
             if runs is self.runs:
                 return _is_given(self, name, there)
             key = ("made", self.band, runs.data_hash())
-            if key not in known:
-                known[key] = self.made_of(runs)
-            return _is_given(known[key], name, there)
+            if key not in cache:
+                cache[key] = self.made_of(runs)
+            return _is_given(cache[key], name, there)
 
         return name_remedy(
             self.runs,
@@ -327,7 +331,7 @@ class Forecast(Shown):
         pins = {} if self.surface is None else pinned_slopes(self.surface, self.runs)
         fix |= {f"{n}.{k}": v for n, slopes in pins.items() for k, v in slopes.items()}
         try:
-            return _made(
+            return _fit_forecast(
                 runs,
                 level=self.level,
                 band=self.band,
@@ -345,7 +349,7 @@ class Forecast(Shown):
             return None
         columns = self.runs.sizes
         pins = {} if self.surface is None else pinned_slopes(self.surface, self.runs)
-        slopes = {name: slopes_by_column(own, columns) for name, own in pins.items()}
+        slopes = {name: slopes_by_column(pinned, columns) for name, pinned in pins.items()}
         surfaces, weights = fit_surfaces(arrays_of(self.runs, slopes))
         return surfaces[int(np.argmax(weights))]
 
@@ -393,21 +397,21 @@ class Forecast(Shown):
         """Why the confidence in a loss that is given is low; None where it is not."""
         largest, last = self.largest(), self._ends()[1]
         is_larger = size != largest and all(size[c] >= high for c, high in largest.items())
-        is_held = is_larger and last in run.interval(LEVEL, new_run=True)
+        is_held = is_larger and last in run.interval(JUDGED_LEVEL, new_run=True)
         return imprecise_loss(half, held=last if is_held else None)
 
     def _rises_below(self, size: Mapping[str, float]) -> list[Rise]:
         """Where the measured losses rise with size up to a value that the size lies beyond."""
 
-        def compute(at: Mapping[str, float]) -> float | None:
+        def compute(swept: Mapping[str, float]) -> float | None:
             frame = self.runs.complete().to_frame()
-            rows = frame[np.logical_and.reduce([frame[c] == v for c, v in at.items()])]
+            rows = frame[np.logical_and.reduce([frame[c] == v for c, v in swept.items()])]
             counts = {c: pd.to_numeric(rows[c], errors="coerce").median() for c in counted}
             return compute_of({c: float(count) for c, count in counts.items() if count > 0})
 
         counted = list(kinds_of(map(str, self.runs.to_frame())))
-        found = rises(self.optima, compute, is_perplexity=is_perplexity(self.runs))
-        return [rise for rise in found if size[rise.column] > rise.high]
+        all_rises = rises(self.optima, compute, is_perplexity=is_perplexity(self.runs))
+        return [rise for rise in all_rises if size[rise.column] > rise.high]
 
     def predict_loss(
         self, size: Mapping[str, float], *, seeds: Sequence[object] | None = None
@@ -696,22 +700,24 @@ def forecast(
         raise ValueError(f"{argument('prior')} must be one of {', '.join(PRIORS)}; got {prior!r}.")
     runs = as_runs(runs, columns)
     followed = path_to(path, runs.sizes)
-    make = partial(_made, level=level, band=band, fix=fix or {}, prior=prior, path=followed)
-    whole, found = make(runs), find_outliers(runs)
-    if not found:
+    make = partial(
+        _fit_forecast, level=level, band=band, fix=fix or {}, prior=prior, path=followed
+    )
+    whole, outliers = make(runs), find_outliers(runs)
+    if not outliers:
         return _completed(whole)
-    without = _made_without(runs, found, make)
-    faulty, made = [o for o in found if o.is_fault], None
+    without = _fit_without(runs, outliers, make)
+    faulty, sound = [o for o in outliers if o.is_fault], None
     if faulty:
-        made = without if len(faulty) == len(found) else _made_without(runs, faulty, make)
+        sound = without if len(faulty) == len(outliers) else _fit_without(runs, faulty, make)
     size = whole.default_targets()[0]
-    points = [None if each is None else each.at(**size) for each in (without, whole)]
-    flags = outlier_flags(found, runs, left_out=faulty if made else (), points=points)
-    made = _completed(made or whole)
-    return replace(made, flags=(*made.flags, *flags))
+    points = [None if fitted is None else fitted.at(**size) for fitted in (without, whole)]
+    flags = outlier_flags(outliers, runs, left_out=faulty if sound else (), points=points)
+    sound = _completed(sound or whole)
+    return replace(sound, flags=(*sound.flags, *flags))
 
 
-def _made_without(
+def _fit_without(
     runs: Runs, outliers: Sequence[Outlier], make: Callable[[Runs], Forecast]
 ) -> Forecast | None:
     """The forecast without some runs; None where what is left carries none."""
@@ -721,7 +727,7 @@ def _made_without(
         return None
 
 
-def _made(
+def _fit_forecast(
     runs: Runs,
     *,
     level: float,
@@ -742,37 +748,37 @@ def _made(
     )
 
 
-def _completed(made: Forecast) -> Forecast:
+def _completed(fitted: Forecast) -> Forecast:
     """With what costs time and is only shown: flags of laws and columns, reference curves."""
-    posterior = None if made.loss_model is None else made.loss_model.posterior
+    posterior = None if fitted.loss_model is None else fitted.loss_model.posterior
     is_undertrained = isinstance(posterior, JointPosterior) and has_undertrained(posterior)
     flags = [Flag("undertrained-runs")] * is_undertrained
-    flags += [Flag(flag, name) for name, law in made.tuned_laws.items() for flag in law.flags]
-    if (values := made.values_at(made.optima[-1].size)) is not None:
-        flags += flat_flags(values, made.runs)
-    return replace(made, flags=(*made.flags, *flags), curves=_curves(made))
+    flags += [Flag(flag, name) for name, law in fitted.tuned_laws.items() for flag in law.flags]
+    if (values := fitted.values_at(fitted.optima[-1].size)) is not None:
+        flags += flat_flags(values, fitted.runs)
+    return replace(fitted, flags=(*fitted.flags, *flags), curves=_curves(fitted))
 
 
-def _curves(made: Forecast) -> ReferenceCurves | None:
+def _curves(fitted: Forecast) -> ReferenceCurves | None:
     """The curves of the sweep's runs, each beside the law at its size."""
 
     def log_loss_at(size: Mapping[str, float]) -> float | None:
-        prediction = made.predict_loss(size)
+        prediction = fitted.predict_loss(size)
         return None if prediction is None else prediction.log_loss
 
     def optimum_at(size: Mapping[str, float]) -> Array | None:
-        values = made.values_at(size)
+        values = fitted.values_at(size)
         return None if values is None else values.optimum
 
-    if made.loss_model is None:
+    if fitted.loss_model is None:
         return None
-    return fit_curves(made.runs, log_loss_at=log_loss_at, optimum_at=optimum_at)
+    return fit_curves(fitted.runs, log_loss_at=log_loss_at, optimum_at=optimum_at)
 
 
-def _is_given(made: Forecast | None, name: str, size: Mapping[str, float]) -> bool:
+def _is_given(fitted: Forecast | None, name: str, size: Mapping[str, float]) -> bool:
     """Whether a forecast gives the loss or a tuned value at a size."""
-    if made is None:
+    if fitted is None:
         return False
     if name == "loss":
-        return made.loss_model is not None and made.doubt_loss(size) is None
-    return made.is_tuned_at(size)
+        return fitted.loss_model is not None and fitted.doubt_loss(size) is None
+    return fitted.is_tuned_at(size)

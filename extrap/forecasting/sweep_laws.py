@@ -92,8 +92,8 @@ def fit_laws(
             )
     else:
         _check_floor(of_loss, optima)
-        known = ladder_prior(size_kind(sweep.sizes), kind) if prior == "published" else None
-        loss_model = fit_loss_of_sizes(sweep, optima, noise, fix=of_loss, prior=known)
+        published = ladder_prior(size_kind(sweep.sizes), kind) if prior == "published" else None
+        loss_model = fit_loss_of_sizes(sweep, optima, noise, fix=of_loss, prior=published)
         if kind == "error" and is_accuracy(sweep):
             flags.append(Flag("accuracy-as-error"))
         flags += _loss_flags(loss_model, fix=of_loss)

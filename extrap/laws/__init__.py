@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from extrap.laws.base import LossLaw, Range
 from extrap.laws.optimum_power import OPTIMUM_POWER, OptimumLaw
-from extrap.laws.power import CHINCHILLA_TIED, LOG_LINEAR, POWER, POWER_FLOOR, SKALING
+from extrap.laws.power import CHINCHILLA_TIED, LOG_LINEAR, POWER_FLOOR, POWER_LAW, SKALING
 from extrap.laws.repeated import effective_epochs
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
 
 Law = LossLaw | OptimumLaw
 LOSS_LAWS: dict[str, LossLaw] = {
-    law.key: law for law in (POWER, POWER_FLOOR, CHINCHILLA_TIED, LOG_LINEAR, SKALING)
+    law.key: law for law in (POWER_LAW, POWER_FLOOR, CHINCHILLA_TIED, LOG_LINEAR, SKALING)
 }
 LAWS: dict[str, Law] = {**LOSS_LAWS, OPTIMUM_POWER.key: OPTIMUM_POWER}
 

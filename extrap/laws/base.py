@@ -14,9 +14,9 @@ Array = npt.NDArray[np.float64]
 AnyArray = npt.NDArray[Any]
 """Real, or complex while a derivative is taken."""
 
-STEP = 1e-20
+COMPLEX_STEP = 1e-20
 """Complex step: no difference is formed, so it may be far below the rounding of the argument."""
-SMALLEST = 1e-300
+SMALLEST_LOSS_VALUE = 1e-300
 """Stands for a loss of zero or less, whose logarithm does not exist."""
 
 
@@ -29,7 +29,7 @@ class Range(NamedTuple):
     is_log: bool = True
 
 
-EXPONENT = Range(0.005, 3.0, (0.05, 0.15, 0.4, 1.0))
+EXPONENT_RANGE = Range(0.005, 3.0, (0.05, 0.15, 0.4, 1.0))
 """Of a size: below .005 a power is hardly different from a constant, above 3 nothing is left."""
 
 
@@ -121,7 +121,7 @@ class LossLaw:
 
     def log_predict(self, values: Array, z: Array) -> Array:
         """Natural logarithm of the law; values (…, n_parameters) → (…, n)."""
-        return np.asarray(np.log(np.maximum(self.predict(values, z), SMALLEST)))
+        return np.asarray(np.log(np.maximum(self.predict(values, z), SMALLEST_LOSS_VALUE)))
 
     def log_gradient(self, values: Array, z: Array) -> Array:
         """Derivative of `log_predict`; values (…, n_parameters) → (…, n, n_parameters)."""
@@ -130,7 +130,7 @@ class LossLaw:
         loss = np.einsum("...nm,...m->...n", basis, values[..., :m])
         by_shape = np.einsum("...pnm,...m->...np", slopes, values[..., :m])
         gradient = np.concatenate([basis, by_shape], axis=-1)
-        is_loss = (loss > SMALLEST)[..., None]
+        is_loss = (loss > SMALLEST_LOSS_VALUE)[..., None]
         return np.where(is_loss, gradient / np.where(is_loss, loss[..., None], 1.0), 0.0)
 
     def basis_and_slopes(
@@ -151,8 +151,8 @@ class LossLaw:
         if directions.shape[-2] == 0:
             basis = self.basis(shape, z)
             return basis, np.empty((*basis.shape[:-2], 0, *basis.shape[-2:]))
-        moved = self.basis(shape[..., None, :] + 1j * STEP * directions, z)
-        return moved[..., 0, :, :].real, moved.imag / STEP
+        moved = self.basis(shape[..., None, :] + 1j * COMPLEX_STEP * directions, z)
+        return moved[..., 0, :, :].real, moved.imag / COMPLEX_STEP
 
 
 def exp(t: AnyArray) -> AnyArray:
@@ -175,9 +175,9 @@ def log_add_exp(a: AnyArray, b: AnyArray) -> AnyArray:
     share = exp(smaller - larger)
     if not np.iscomplexobj(share):
         return np.asarray(larger + np.log1p(share))
-    rest = np.log1p(share.real).astype(complex)
-    rest.imag = share.imag / (1 + share.real)
-    return np.asarray(larger + rest)
+    log_ratio = np.log1p(share.real).astype(complex)
+    log_ratio.imag = share.imag / (1 + share.real)
+    return np.asarray(larger + log_ratio)
 
 
 def _numbered(names: Iterable[str], n_columns: int) -> tuple[str, ...]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from extrap.laws.base import EXPONENT, AnyArray, Array, LossLaw, Range, exp, log_add_exp
+from extrap.laws.base import EXPONENT_RANGE, AnyArray, Array, LossLaw, Range, exp, log_add_exp
 
-RATIO = Range(1e-6, 1e6, (0.3, 3.0))
+TERM_RATIO_RANGE = Range(1e-6, 1e6, (0.3, 3.0))
 """Of the two terms at the reference size, where both matter or one is absent."""
 EXPONENT_OF_TWO = Range(0.005, 3.0, (0.15, 0.5))
 OUTER = Range(0.05, 5.0, (0.35, 1.0))
@@ -41,13 +41,13 @@ def _outer_power(shape: AnyArray, z: Array) -> AnyArray:
 
 
 # Alabdulmohsin, Neyshabur, Zhai (2022), Revisiting neural scaling laws in language and vision.
-POWER = LossLaw(
+POWER_LAW = LossLaw(
     key="power",
     formula="L = b · Π (x/x0)^-c",
     reference="Alabdulmohsin et al. 2022, arXiv 2209.06640, M1",
     n_columns=(1, 2, 3, 4),
     coefficient_names=("b",),
-    shape_ranges=(("c*", EXPONENT),),
+    shape_ranges=(("c*", EXPONENT_RANGE),),
     unit_free_names=("c*",),
     exponent_names=("c*",),
     basis=_product,
@@ -60,7 +60,7 @@ POWER_FLOOR = LossLaw(
     reference="Hoffmann et al. 2022, arXiv 2203.15556, Eq. 2",
     n_columns=(1, 2, 3, 4),
     coefficient_names=("E", "b*"),
-    shape_ranges=(("c*", EXPONENT),),
+    shape_ranges=(("c*", EXPONENT_RANGE),),
     unit_free_names=("E", "c*"),
     exponent_names=("c*",),
     basis=_terms,
@@ -72,7 +72,7 @@ CHINCHILLA_TIED = LossLaw(
     reference="Hoffmann et al. 2022, arXiv 2203.15556, Eq. 2 with α = β",
     n_columns=(2,),
     coefficient_names=("E", "b*"),
-    shape_ranges=(("c", EXPONENT),),
+    shape_ranges=(("c", EXPONENT_RANGE),),
     unit_free_names=("E", "c"),
     exponent_names=("c",),
     basis=_terms,
@@ -97,7 +97,7 @@ SKALING = LossLaw(
     reference="Skaling 2026, arXiv 2608.07222",
     n_columns=(2,),
     coefficient_names=("E", "s"),
-    shape_ranges=(("c*", EXPONENT_OF_TWO), ("k", OUTER), ("r", RATIO)),
+    shape_ranges=(("c*", EXPONENT_OF_TWO), ("k", OUTER), ("r", TERM_RATIO_RANGE)),
     unit_free_names=("E", "c*", "k"),
     exponent_names=("c*",),
     basis=_outer_power,

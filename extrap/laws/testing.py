@@ -8,7 +8,7 @@ import numpy as np
 
 from extrap.laws.base import Array, LossLaw
 
-N_SIZES, SPREAD, SEED = 12, 3.0, 7
+N_SIZES, EXAM_SPREAD, EXAM_SEED = 12, 3.0, 7
 """Relative sizes of the exam lie within e^±3."""
 DIFFERENCE = 1e-6
 """Step of the central differences, relative to a parameter."""
@@ -32,7 +32,9 @@ def check_law(law: LossLaw, examples: Mapping[int, Sequence[float]]) -> None:
     assert set(examples) == set(law.n_columns), "examples must cover each number of size columns"
     for k, values in examples.items():
         _check_names(law, k, len(values))
-        z = np.exp(np.random.default_rng(SEED).uniform(-SPREAD, SPREAD, size=(N_SIZES, k)))
+        z = np.exp(
+            np.random.default_rng(EXAM_SEED).uniform(-EXAM_SPREAD, EXAM_SPREAD, size=(N_SIZES, k))
+        )
         _check_starts(law, z)
         _check_derivatives(law, np.array(values, dtype=float), z)
 

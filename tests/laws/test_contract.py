@@ -8,7 +8,7 @@ import pytest
 
 from extrap.fitting.loss_law import fit, predict_log
 from extrap.laws import FAMILY, LAWS, LOSS_LAWS, Range
-from extrap.laws.base import STEP, exp, log_add_exp
+from extrap.laws.base import COMPLEX_STEP, exp, log_add_exp
 from extrap.laws.testing import check_law
 
 # Parameters of each law by number of size columns, coefficients before the shape.
@@ -167,18 +167,18 @@ def test_family_that_a_forecast_mixes_is_made_of_loss_laws():
 
 def test_exponential_of_a_complex_step_carries_its_derivative():
     t = np.array([-700.0, -1.0, 0.0, 2.0, 700.0])
-    moved = exp(t + 1j * STEP)
+    moved = exp(t + 1j * COMPLEX_STEP)
     assert moved.real == pytest.approx(np.exp(t))
-    assert moved.imag / STEP == pytest.approx(np.exp(t))
+    assert moved.imag / COMPLEX_STEP == pytest.approx(np.exp(t))
     assert exp(t).dtype == float
 
 
 def test_logarithm_of_a_sum_does_not_overflow_and_carries_its_derivative():
     a, b = np.array([800.0, -800.0, 1.0, 1.0]), np.array([799.0, -801.0, 1.0, -900.0])
     assert log_add_exp(a, b) == pytest.approx(np.logaddexp(a, b))
-    moved = log_add_exp(a + 1j * STEP, b.astype(complex))
+    moved = log_add_exp(a + 1j * COMPLEX_STEP, b.astype(complex))
     assert moved.real == pytest.approx(np.logaddexp(a, b))
-    assert moved.imag / STEP == pytest.approx(1 / (1 + np.exp(b - a)))
+    assert moved.imag / COMPLEX_STEP == pytest.approx(1 / (1 + np.exp(b - a)))
 
 
 def test_gradient_of_a_law_that_has_no_loss_is_zero():

@@ -23,7 +23,7 @@ from extrap.analyses.allocation.budget_splits import (
     served_split,
 )
 from extrap.errors import DataError, FitError
-from extrap.fitting.bootstrap import MIN_PAIRS, Kind, bootstrap
+from extrap.fitting.bootstrap import LEAST_GROUPS, Kind, bootstrap
 from extrap.fitting.loss_law import fit
 from extrap.laws import effective_epochs
 from extrap.laws.base import Array
@@ -179,7 +179,7 @@ def fit_chinchilla(
             "best; add runs that vary both at equal compute."
         )
     groups = pd.factorize(pd.MultiIndex.from_arrays([params, tokens]))[0].tolist()
-    is_large = max(groups) + 1 >= 2 * MIN_PAIRS
+    is_large = max(groups) + 1 >= 2 * LEAST_GROUPS
     kind: Kind = "pairs" if is_large else "residual"
     found = bootstrap(
         fitted,

@@ -26,7 +26,7 @@ from extrap.analyses.comparison.judged_gains import Gains
 from extrap.analyses.comparison.seed_losses import Arm, Key, size_key, tuned_arm
 from extrap.errors import DataError, argument
 from extrap.fitting.one_thread import one_thread
-from extrap.fitting.run_costs import FLOPS, SECONDS_PER_HOUR, hours_of_runs, read_run_cost
+from extrap.fitting.run_costs import IN_FLOPS, SECONDS_PER_HOUR, hours_of_runs, read_run_cost
 from extrap.reading.reader import ReadingKeywords
 from extrap.records import Measure, Runs
 from extrap.records.fields import require, require_level, require_positive
@@ -364,7 +364,7 @@ def _cost(
     wall, flops = hours_of_runs(sweep), None
     with suppress(DataError):  # the runs do not say their compute
         compute = read_run_cost(sweep)
-        flops = compute.of(size) if compute.unit == FLOPS else None
+        flops = compute.of(size) if compute.unit == IN_FLOPS else None
     hours = None if wall is None else wall.of(size)
     if flops_per_second is not None and flops is not None:
         hours = flops / flops_per_second / SECONDS_PER_HOUR

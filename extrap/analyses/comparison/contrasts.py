@@ -36,8 +36,8 @@ from extrap.fitting.jackknife import (
 )
 from extrap.fitting.means import ratio_of_means
 from extrap.fitting.projection import (
-    DAMPING,
     EXACT_SHARE,
+    PROJECTION_DAMPING,
     Index,
     Mask,
     Problem,
@@ -198,7 +198,7 @@ def _least_squares(problem: Problem, starts: Array, floor: float | None) -> Solu
         start = np.clip(values, low, high[owner])
         least = EXACT_SHARE * problem.weight[owner].sum(axis=1)
         state, converged = levenberg_marquardt(
-            evaluate, step, start, owner, rules=DAMPING, floor=least
+            evaluate, step, start, owner, rules=PROJECTION_DAMPING, floor=least
         )
         return state.search, state.objective, converged
 

@@ -44,7 +44,7 @@ def forecast_command(
     the best value of each size, without losses, gives the law of that value.
     """
     from extrap.analyses.sweep.page import forecast_blocks
-    from extrap.forecasting.documents import SHOWN, save_forecast
+    from extrap.forecasting.documents import HASH_DIGITS_SHOWN, save_forecast
 
     try:
         made = forecast_of(sweep, options)
@@ -61,7 +61,9 @@ def forecast_command(
     points = [made.at(**size) for size in sizes]
     notes = []
     if save:
-        notes.append(f"sealed in {save}, content hash {save_forecast(made, save)[:SHOWN]}")
+        notes.append(
+            f"sealed in {save}, content hash {save_forecast(made, save)[:HASH_DIGITS_SHOWN]}"
+        )
     blocks = forecast_blocks(made, points)
     return Printed(made, blocks, document=lambda: made.to_dict(sizes), notes=notes)
 

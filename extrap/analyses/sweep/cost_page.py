@@ -8,7 +8,7 @@ from functools import partial
 from extrap.analyses.sweep.answer import AnswerRow
 from extrap.analyses.sweep.flags import MEANINGS
 from extrap.errors import DataError
-from extrap.fitting.run_costs import SECONDS, SECONDS_PER_HOUR
+from extrap.fitting.run_costs import IN_SECONDS, SECONDS_PER_HOUR
 from extrap.forecasting import Forecast
 from extrap.forecasting.mistuning_cost import Cost, Penalty
 from extrap.forecasting.mistuning_cost import cost as price_values
@@ -109,7 +109,7 @@ def _units(found: Cost) -> dict[str, tuple[str, Callable[[float], str]]]:
         "gpu_hours": ("GPU-hours", _number),
     }
     if found.run.get("gpu_hours", 1.0) < LEAST_HOURS:
-        units["gpu_hours"] = (SECONDS, lambda hours: _number(SECONDS_PER_HOUR * hours))
+        units["gpu_hours"] = (IN_SECONDS, lambda hours: _number(SECONDS_PER_HOUR * hours))
     units["money"] = ("money", _number)
     return {name: unit for name, unit in units.items() if name in found.run}
 

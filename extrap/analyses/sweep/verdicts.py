@@ -16,7 +16,7 @@ from extrap.checking import TOLERANCE, Configuration, judge, precedence
 from extrap.checking.causes import on_law
 from extrap.fitting.one_thread import one_thread
 from extrap.forecasting import Forecast
-from extrap.forecasting.documents import SHOWN, as_forecast, content_hash
+from extrap.forecasting.documents import HASH_DIGITS_SHOWN, as_forecast, content_hash
 from extrap.reading.reader import ReadingKeywords, announced_runs, known_of
 from extrap.records import Interval, Verdict, Verdicts
 from extrap.records.numbers import (
@@ -163,7 +163,7 @@ def verdicts_blocks(
     seals = Counter(verdict.seal for verdict in verdicts if verdict.seal)
     seal = "".join(f"; {counted(n, 'run')} {PRECEDENCE[state]}" for state, n in seals.items())
     groups = group_verdicts(verdicts)
-    sealed = f"content hash {content_hash(made)[:SHOWN]}"
+    sealed = f"content hash {content_hash(made)[:HASH_DIGITS_SHOWN]}"
     return [
         check_answer(verdicts, made, familywise=familywise, worse=worse),
         verdicts_table(made, groups),

@@ -12,7 +12,7 @@ from extrap.records.confidence import MOST_CHANCE, MOST_COST
 
 N_JUDGED = 512
 """Draws over which values are compared."""
-N_TRIED = 41
+N_TRIED_VALUES = 41
 """Values of a column that are tried."""
 ROUNDS = 3
 """Over the columns, where there are several."""
@@ -62,8 +62,8 @@ def answer(draws: SizeDraws, *, level: float = 0.9) -> Answer:
     values = np.median(draws.optimum, axis=0)
     for _ in range(1 if n_tuned == 1 else ROUNDS):
         for j in range(n_tuned):
-            tries = np.repeat(values[None], N_TRIED, axis=0)
-            tries[:, j] = np.linspace(first[j], last[j], N_TRIED)
+            tries = np.repeat(values[None], N_TRIED_VALUES, axis=0)
+            tries[:, j] = np.linspace(first[j], last[j], N_TRIED_VALUES)
             costs = draws.costs(tries, rows)
             values = tries[int(np.argmin(costs.mean(axis=0)))]
     extra = draws.excesses(values[None])[:, 0] - best_reachable(draws, values)
@@ -89,11 +89,11 @@ def best_reachable(draws: SizeDraws, values: Array) -> Array:
     if draws.steepness is None:
         return np.zeros(len(draws.optimum))
     first, last = draws.reach()
-    tries = np.repeat(values[None], N_TRIED, axis=0)
-    tries[:, draws.main] = np.linspace(first[draws.main], last[draws.main], N_TRIED)
+    tries = np.repeat(values[None], N_TRIED_VALUES, axis=0)
+    tries[:, draws.main] = np.linspace(first[draws.main], last[draws.main], N_TRIED_VALUES)
     is_main = np.arange(len(values)) == draws.main
-    own = replace(draws, optimum=np.where(is_main, draws.optimum, values))
-    excesses = own.excesses(tries)
-    costs = excesses + own.chances(tries) * (DIVERGED_EXCESS - excesses)
+    along_main = replace(draws, optimum=np.where(is_main, draws.optimum, values))
+    excesses = along_main.excesses(tries)
+    costs = excesses + along_main.chances(tries) * (DIVERGED_EXCESS - excesses)
     best = costs.argmin(axis=1)[:, None]
     return np.asarray(np.take_along_axis(excesses, best, axis=1)[:, 0])

@@ -10,7 +10,7 @@ from extrap.laws.base import Array
 
 ASYMMETRY_LIMITS, MOST_OCTAVES = (-2.0, 1.5), 30.0
 """Of the asymmetry r, per octave, and of a distance: beyond them nothing changes any more."""
-SMALL, LARGEST = 1e-3, 50.0
+SERIES_BELOW, CUT_BEYOND = 1e-3, 50.0
 """Of r |u|: below the first a series is used, beyond the second the curve is cut."""
 
 
@@ -24,8 +24,8 @@ def cost_curve(octaves: Array, asymmetry: Array) -> tuple[Array, Array, Array]:
     References:
         Ours.
     """
-    a = np.clip(asymmetry * np.abs(octaves), -LARGEST, LARGEST)
-    is_small = np.abs(a) < SMALL
+    a = np.clip(asymmetry * np.abs(octaves), -CUT_BEYOND, CUT_BEYOND)
+    is_small = np.abs(a) < SERIES_BELOW
     safe = np.where(is_small, 1.0, a)
     e = np.expm1(safe)
     curve = np.where(is_small, 0.5 + a / 6, (e - safe) / safe**2)

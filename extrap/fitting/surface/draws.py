@@ -16,17 +16,17 @@ from scipy import special
 
 from extrap.fitting.surface.cost_shape import excess
 from extrap.fitting.surface.optimum_process import OptimumProcess, Spreads
-from extrap.fitting.surface.parameters import SIZE_SD, Margin, Places
+from extrap.fitting.surface.parameters import SIZE_CURVATURE_SD, Margin, Places
 from extrap.fitting.surface.surface import Surface, spreads_of
-from extrap.fitting.surface.surface_divergence import WIDTHS
+from extrap.fitting.surface.surface_divergence import LOG_WIDTH_LIMITS
 from extrap.fitting.surface.surface_noise import SurfaceNoise
 from extrap.fitting.surface.sweep_arrays import Indices
 from extrap.laws.base import Array
 
-N_DRAWS = 4096
+N_SURFACE_DRAWS = 4096
 DIVERGED_EXCESS = 1.0
 """Log excess at most, and that of a diverged run."""
-MOST_CHOICES = 16
+MOST_SURFACES = 16
 """Choices of surfaces and spreads that are drawn from."""
 SPARE, LEAST_SPARE = 2, 100
 """So many times as many draws are resampled where runs diverged, and so many more."""
@@ -35,9 +35,9 @@ PORTION = 512
 SETTLED, OPEN_SDS = 1e-5, 4.0
 """Chance that a run ends otherwise than it did below which it is settled, in all draws up to so
 many standard deviations of its log odds."""
-MOST_ODDS, SAFE_ODDS = 40.0, 4.0
+MOST_LOG_ODDS, SAFE_ODDS = 40.0, 4.0
 """Log odds beyond which nothing changes, and against divergence, up to which values are tried."""
-SAME = 1e-6
+SAME_SIZE_OCTAVES = 1e-6
 """Octaves within which a size is a fitted one."""
 
 
@@ -83,7 +83,7 @@ class SizeDraws:
             return np.zeros((len(self.optimum[rows]), len(values)))
         off = np.asarray(values)[None] - self.optimum[rows, None]
         odds = (off * self.steepness[rows, None]).sum(axis=-1) - self.threshold[rows, None]
-        return np.asarray(1 / (1 + np.exp(-np.clip(odds, -MOST_ODDS, MOST_ODDS))))
+        return np.asarray(1 / (1 + np.exp(-np.clip(odds, -MOST_LOG_ODDS, MOST_LOG_ODDS))))
 
     def costs(self, values: Array, rows: slice | Indices = slice(None)) -> Array:
         """Expected log excess of values (k, D), divergence included, (rows, k)."""
@@ -220,11 +220,11 @@ class SurfaceDraws:
             log_size: log2, (C,).
         """
         places, theta, n_tuned = self.places, self.theta, len(self.centre)
-        same = np.flatnonzero((np.abs(self.log_sizes - log_size) < SAME).all(axis=1))
+        same = np.flatnonzero((np.abs(self.log_sizes - log_size) < SAME_SIZE_OCTAVES).all(axis=1))
         from_largest, z = log_size - self.log_sizes.max(axis=0), self._standard
         asymmetry_sd, margin_sd, step_sd = self._of_parts
         law, optimum = self._law_and_optimum(log_size, z[:n_tuned].T)
-        size_curvature = SIZE_SD * z[n_tuned : 2 * n_tuned].T
+        size_curvature = SIZE_CURVATURE_SD * z[n_tuned : 2 * n_tuned].T
         size_asymmetry = asymmetry_sd * z[2 * n_tuned : 4 * n_tuned]
         size_asymmetry = np.moveaxis(size_asymmetry.reshape(2, n_tuned, -1), 1, 2)
         if len(same):
@@ -235,7 +235,7 @@ class SurfaceDraws:
         trend = np.einsum("c,ncd->nd", np.minimum(from_largest, 0), trends)
         steepness, threshold = None, None
         if self.main is not None:
-            steep = np.exp(-np.clip(theta[:, places.width], *WIDTHS))
+            steep = np.exp(-np.clip(theta[:, places.width], *LOG_WIDTH_LIMITS))
             lean = theta[:, places.lean]
             edge = theta[:, places.threshold[0]] + theta[:, places.threshold_trend] @ from_largest
             if len(same):
@@ -267,8 +267,8 @@ class SurfaceDraws:
             for part in self.parts:
                 rows, choice = slice(stop, stop := stop + part.n), choices.index(part.spreads[j])
                 mean, sd = self.centre[j] + off[rows] @ each_weights[choice], sds[choice]
-                own = math.sqrt(max(sd**2 - part.spreads[j].scatter ** 2, 0.0))
-                law[rows, j] = mean + own * z[rows, j]
+                law_sd = math.sqrt(max(sd**2 - part.spreads[j].scatter ** 2, 0.0))
+                law[rows, j] = mean + law_sd * z[rows, j]
                 optimum[rows, j] = mean + sd * z[rows, j]
         return law, optimum
 
@@ -279,7 +279,7 @@ def draw(
     targets: Array,
     *,
     rng: np.random.Generator,
-    n: int = N_DRAWS,
+    n: int = N_SURFACE_DRAWS,
 ) -> tuple[list[SizeDraws], Array]:
     """Draws at targets, and of the log losses of the fitted sizes, (n, S).
 
@@ -295,7 +295,11 @@ def draw(
 
 
 def draw_parameters(
-    surfaces: Sequence[Surface], weights: Array, *, rng: np.random.Generator, n: int = N_DRAWS
+    surfaces: Sequence[Surface],
+    weights: Array,
+    *,
+    rng: np.random.Generator,
+    n: int = N_SURFACE_DRAWS,
 ) -> SurfaceDraws:
     """Draws of all parameters.
 
@@ -311,10 +315,10 @@ def draw_parameters(
             continue
         drawn = [rng.choice(len(w), count, p=w) for w in surface.weights]
         numbers = np.column_stack([np.zeros((count, 0), dtype=int), *drawn])
-        for chosen, number in _frequent(numbers, -(-MOST_CHOICES * count // n), rng):
+        for chosen, number in _frequent(numbers, -(-MOST_SURFACES * count // n), rng):
             for size in _portions(number):
                 noise, scale = surface.noise_posterior.draw(SPARE * size + LEAST_SPARE, rng)
-                thetas.append(_given(surface, chosen, noise, scale, size, rng))
+                thetas.append(_draw_given_noise(surface, chosen, noise, scale, size, rng))
             spreads = tuple(spreads_of(surface, chosen.tolist()))
             parts.append(DrawnPart(number, spreads, surface.asymmetry_sd, surface.margin))
     return SurfaceDraws(
@@ -347,7 +351,7 @@ def _portions(n: int) -> list[int]:
     return [n // parts + (i < n % parts) for i in range(parts)]
 
 
-def _given(
+def _draw_given_noise(
     surface: Surface,
     chosen: Indices,
     noise: SurfaceNoise,
@@ -395,11 +399,13 @@ def _resampled(
     assert surface.divergences is not None
     assert surface.state.odds is not None
     _, slope, curvature, slopes = surface.state.odds
-    own = surface.places.divergence
-    sds = np.sqrt(np.einsum("ij,jk,ik->i", slopes, surface.covariance[np.ix_(own, own)], slopes))
+    columns = surface.places.divergence
+    sds = np.sqrt(
+        np.einsum("ij,jk,ik->i", slopes, surface.covariance[np.ix_(columns, columns)], slopes)
+    )
     is_open = (curvature > SETTLED * np.exp(-OPEN_SDS * sds)) | (np.abs(slope) > SETTLED)
     slope, curvature, slopes = slope[is_open], curvature[is_open], slopes[is_open]
-    moved = (theta - surface.theta)[:, own] @ slopes.T
+    moved = (theta - surface.theta)[:, columns] @ slopes.T
     logs = surface.divergences.log_likelihoods(theta, surface.places, is_open)
     logs -= moved @ slope - 0.5 * moved**2 @ curvature / scale**2
     weights = np.exp(logs - logs.max())

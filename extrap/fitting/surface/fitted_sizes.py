@@ -15,7 +15,7 @@ from extrap.fitting.seed_noise import Noise, noise_of_means
 from extrap.fitting.surface.answers import best_reachable
 from extrap.fitting.surface.draws import SurfaceDraws, draw_parameters
 from extrap.fitting.surface.surface import Surface, fit_surfaces
-from extrap.fitting.surface.sweep_arrays import DIGITS, SweepArrays, arrays_of
+from extrap.fitting.surface.sweep_arrays import LOG2_DECIMALS, SweepArrays, arrays_of
 from extrap.laws.base import Array
 from extrap.records import WITHOUT_SEED, Estimate, Interval, Optimum, Runs
 
@@ -26,7 +26,7 @@ LEAST_OUT_OF_REACH = 0.001
 """
 OUTSIDE = 0.5
 """Probability from which on an optimum is taken to lie beyond the values that were tried."""
-N_DRAWS = 2048
+N_OPTIMUM_DRAWS = 2048
 
 
 class FittedSweep(NamedTuple):
@@ -75,7 +75,7 @@ def fit_sweep(
         return FittedSweep(None, noise, optima, _same_for_all(runs, optima))
     sweep = arrays_of(runs, pinned)
     surfaces, weights = fit_surfaces(sweep, held)
-    draws = draw_parameters(surfaces, weights, rng=np.random.default_rng(0), n=N_DRAWS)
+    draws = draw_parameters(surfaces, weights, rng=np.random.default_rng(0), n=N_OPTIMUM_DRAWS)
     likeliest = surfaces[int(np.argmax(weights))]
     log_losses = _reached(draws, likeliest.best_losses)
     common = errors_of(log_losses[:, _has_loss(sweep)])[1]
@@ -129,21 +129,21 @@ def _noise(runs: Runs, surface: Surface) -> Noise:
     is_replicated = has_replicates(runs)
     if not is_replicated and (of_means := noise_of_means(runs)) is not None:
         return of_means
-    sweep, found = surface.sweep, surface.noise
-    own, shared, dof = math.hypot(found.sigma, found.own_sd), found.common_sd, round(found.dof)
+    sweep, noise = surface.sweep, surface.noise
+    own_sd, shared, dof = math.hypot(noise.sigma, noise.own_sd), noise.common_sd, round(noise.dof)
     if runs.to_frame()["seed"].astype(str).str.startswith(WITHOUT_SEED).all():
-        shared = own  # the reader numbered the runs: perhaps one seed made them all
+        shared = own_sd  # the reader numbered the runs: perhaps one seed made them all
     effects = surface.theta[surface.places.effects[: len(sweep.common_seeds)]]
     effects = effects - effects.mean() if len(effects) else effects
     return Noise(
-        own_sd=own,
+        own_sd=own_sd,
         own_dof=dof,
         shared_sd=shared,
         shared_dof=dof if shared else 0,
         n_seeds=max(len(effects), 1),
         source="replicates" if is_replicated else "surface",
         seed_effects=dict(zip(sweep.common_seeds, effects.tolist(), strict=True)),
-        trend=found.growth / math.log(2),
+        trend=noise.growth / math.log(2),
         log_scale=float(sweep.log_sizes.max(axis=0).mean()) * math.log(2),
         log_span=float(np.ptp(sweep.log_sizes, axis=0).mean()) * math.log(2),
         level_sd=_level_sd(surface),
@@ -171,7 +171,7 @@ def _optima(
     logs = log_losses.mean(axis=0) + of_seeds
     optima = []
     for size, rows in runs_by_size(runs):
-        log_size = np.round(np.log2(np.array(list(size.values()))), DIGITS)
+        log_size = np.round(np.log2(np.array(list(size.values()))), LOG2_DECIMALS)
         same = np.flatnonzero((sweep.log_sizes == log_size).all(axis=1))
         here = draws.optima[:, same[0]] if len(same) else draws.at(log_size).optimum
         tried = np.log2(rows[list(runs.tuned)].to_numpy(dtype=float))
@@ -217,12 +217,14 @@ def _by_seed(
     """Log losses by seed about those of the optima."""
     logs, off = surface.sweep.log_sizes, surface.losses_by_seed()
     of_size = {tuple(size): by_seed for size, by_seed in zip(logs.tolist(), off, strict=True)}
-    found = list[Mapping[object, float]]()
+    log_losses = list[Mapping[object, float]]()
     for optimum in optima:
-        size = np.round(np.log2([*optimum.size.values()]), DIGITS)
+        size = np.round(np.log2([*optimum.size.values()]), LOG2_DECIMALS)
         loss, by_seed = optimum.loss, of_size.get(tuple(size.tolist()), {})
-        found.append({} if loss is None else {s: math.log(loss) + v for s, v in by_seed.items()})
-    return tuple(found)
+        log_losses.append(
+            {} if loss is None else {s: math.log(loss) + v for s, v in by_seed.items()}
+        )
+    return tuple(log_losses)
 
 
 def _same_for_all(runs: Runs, optima: Sequence[Optimum]) -> tuple[Mapping[object, float], ...]:
@@ -309,7 +311,7 @@ def seed_losses(sweep: Runs, fitted: FittedSweep) -> list[dict[object, float]]:
         fitted: From `fit_sweep` of the same runs; an optimum without a loss has that of its best
             cell.
     """
-    found, sizes = list[dict[object, float]](), runs_by_size(sweep)
+    log_losses, sizes = list[dict[object, float]](), runs_by_size(sweep)
     for optimum, by_seed, (_, rows) in zip(fitted.optima, fitted.by_seed, sizes, strict=True):
         if optimum.loss is None:
             complete = rows[rows["status"] == "complete"]
@@ -319,5 +321,5 @@ def seed_losses(sweep: Runs, fitted: FittedSweep) -> list[dict[object, float]]:
             is_best = (best == best.min()).to_numpy()
             by_seed = log_loss[is_best].groupby(seeds[is_best]).mean().to_dict()
         # to 12 decimals, so that arms of the same runs do not differ by rounding
-        found.append({seed: round(float(value), 12) for seed, value in by_seed.items()})
-    return found
+        log_losses.append({seed: round(float(value), 12) for seed, value in by_seed.items()})
+    return log_losses

@@ -13,17 +13,17 @@ import pandas as pd
 from extrap.fitting.seed_noise import Noise
 from extrap.fitting.surface.answers import answer
 from extrap.fitting.surface.draws import SizeDraws, SurfaceDraws
-from extrap.fitting.surface.surface import CENSORED
+from extrap.fitting.surface.surface import CENSORED_EXCESS
 from extrap.laws.base import Array
 from extrap.records import Runs
 
-USUAL_NOISE = 0.005
+USUAL_RUN_SD = 0.005
 """Standard deviation of a log loss where none is known."""
-MISFIT = 0.1
+MISFIT_OF_EXCESS = 0.1
 """What a run is off the surface, as a share of its excess."""
 LIKELY = 0.5
 """Chance from which on a run is taken to diverge."""
-NEAR, FEWEST_NEAR = 0.1, 3
+NEAR_LOG_EXCESS, FEWEST_NEAR = 0.1, 3
 """Log excess up to which a value is near the optimum, and how many count as near at least."""
 MOST_BEYOND = 6
 """Values beyond an end of a column."""
@@ -75,7 +75,7 @@ class ExpectedSize:
         """Finished values near the optimum."""
         excess = np.where(self.is_finished, self.excesses(self.values), np.inf)
         n_known = int(np.isfinite(excess).sum())
-        n = max(int((excess < NEAR).sum()), min(FEWEST_NEAR, n_known))
+        n = max(int((excess < NEAR_LOG_EXCESS).sum()), min(FEWEST_NEAR, n_known))
         return np.asarray(self.values[np.argsort(excess, kind="stable")[:n]])
 
     def beyond(self, column: int, step: float) -> Array:
@@ -95,7 +95,7 @@ class ExpectedSize:
         tried, parts = np.unique(self.values[:, column]), np.arange(1, times) / times
         new = tried[:-1, None] + np.diff(tried)[:, None] * parts
         rows = self._with_column(column, new.ravel())
-        return np.asarray(rows[self.excesses(rows) < CENSORED])
+        return np.asarray(rows[self.excesses(rows) < CENSORED_EXCESS])
 
     def _with_column(self, column: int, values: Array) -> Array:
         """Values of one column beside the tried ones of the others nearest the goal, (k, D)."""
@@ -185,18 +185,20 @@ def imagine(
     at_size = added[list(runs.sizes)].to_numpy(dtype=float)
     values = np.log2(added[list(runs.tuned)].to_numpy(dtype=float))
     losses = np.full(len(added), np.nan)
-    for place in expected:
-        is_here = np.isclose(at_size, list(place.size.values())).all(axis=1)
-        n, here = int(is_here.sum()), noise.at_size(place.size)
+    for expected_size in expected:
+        is_here = np.isclose(at_size, list(expected_size.size.values())).all(axis=1)
+        n, here = int(is_here.sum()), noise.at_size(expected_size.size)
         if not n:
             continue
-        excess = place.excesses(values[is_here], draw)
-        misfit = MISFIT * np.minimum(excess, 1.0) * drawn(n)
-        own = USUAL_NOISE if here.own_sd is None else here.own_sd
+        excess = expected_size.excesses(values[is_here], draw)
+        misfit = MISFIT_OF_EXCESS * np.minimum(excess, 1.0) * drawn(n)
+        own_sd = USUAL_RUN_SD if here.own_sd is None else here.own_sd
         of_seeds = [
             here.seed_effects.get(seed, here.shared_sd * common[seed]) for seed in of_run[is_here]
         ]
-        losses[is_here] = np.exp(place.log_loss + excess + misfit + own * drawn(n) + of_seeds)
+        losses[is_here] = np.exp(
+            expected_size.log_loss + excess + misfit + own_sd * drawn(n) + of_seeds
+        )
     table = added.assign(loss=losses, stage="tune")
     table["status"] = np.where(np.isfinite(losses), "complete", "diverged")
     whole = pd.concat([runs.to_frame(), table[~np.isnan(losses)]], ignore_index=True)

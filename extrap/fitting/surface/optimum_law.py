@@ -15,12 +15,12 @@ from extrap.laws.base import Array
 from extrap.records import Fit
 from extrap.records.numbers import rounded
 
-BENDS = "optimum-law-bends"
+LAW_BENDS = "optimum-law-bends"
 """Flag of a law whose optima curve on log-log axes."""
 BENDS_P = 0.05
 SIZE_DIGITS = 9
 """Of a size, that survive its logarithm."""
-FEWEST_SIZES = 4
+LEAST_SIZES_OF_BEND = 4
 """Sizes from which on a bend can be read."""
 
 
@@ -59,28 +59,31 @@ def law_of_optimum(
         fixed: Pinned slopes, by the names of the law's parameters.
     """
     logs, names = draws.log_sizes * math.log(2), OPTIMUM_POWER.names(len(sizes))
-    found = _coefficients(draws, column)
-    values, covariance = found.values.mean(axis=0), np.cov(found.values, rowvar=False)
+    coefficients = _coefficients(draws, column)
+    values, covariance = (
+        coefficients.values.mean(axis=0),
+        np.cov(coefficients.values, rowvar=False),
+    )
     for name, value in fixed.items():
-        place = names.index(name)
-        values[place], covariance[place], covariance[:, place] = value, 0.0, 0.0
-    rest, n_free = found.rest, max(len(logs) - found.n_fitted, 1)
-    test = _curvature(found)
+        i = names.index(name)
+        values[i], covariance[i], covariance[:, i] = value, 0.0, 0.0
+    residuals, n_free = coefficients.rest, max(len(logs) - coefficients.n_fitted, 1)
+    test = _curvature(coefficients)
     return Fit(
         law=OPTIMUM_POWER.key,
         names=(*names, "bend"),
         values=tuple(values.tolist()),
         covariance=tuple(map(tuple, covariance.tolist())),
-        scatter=float(np.sqrt((rest.mean(axis=0) ** 2).sum() / n_free)),
+        scatter=float(np.sqrt((residuals.mean(axis=0) ** 2).sum() / n_free)),
         dof=n_free,
         scale_dof=n_free,
-        chi2=float((rest.mean(axis=0) ** 2 / np.maximum(rest.var(axis=0), 1e-12)).sum()),
+        chi2=float((residuals.mean(axis=0) ** 2 / np.maximum(residuals.var(axis=0), 1e-12)).sum()),
         columns=sizes,
         reference=tuple(np.exp(logs.mean(axis=0)).tolist()),
         fitted_range=tuple((_size(c.min()), _size(c.max())) for c in draws.log_sizes.T),
         n_points=len(logs),
         fixed=dict(fixed),
-        flags=(BENDS,) if test is not None and test.bends else (),
+        flags=(LAW_BENDS,) if test is not None and test.bends else (),
     )
 
 
@@ -124,7 +127,7 @@ def _coefficients(draws: SurfaceDraws, column: int) -> _Coefficients:
     off = logs - logs.mean(axis=0)
     parts = np.column_stack([np.ones(len(off)), off, off.mean(axis=1) ** 2])
     is_fitted = np.array([True, *np.isnan(pinned), True])
-    is_bent = len(off) >= FEWEST_SIZES and bool(
+    is_bent = len(off) >= LEAST_SIZES_OF_BEND and bool(
         np.linalg.matrix_rank(parts[:, is_fitted]) == is_fitted.sum()
     )
     is_fitted[-1] = is_bent
@@ -134,10 +137,10 @@ def _coefficients(draws: SurfaceDraws, column: int) -> _Coefficients:
     return _Coefficients(values, optima - values @ parts.T, int(is_fitted.sum()), is_bent)
 
 
-def _curvature(found: _Coefficients) -> CurvatureTest | None:
-    if not found.is_bent:
+def _curvature(coefficients: _Coefficients) -> CurvatureTest | None:
+    if not coefficients.is_bent:
         return None
-    bends = 2 * found.values[:, -1]
+    bends = 2 * coefficients.values[:, -1]
     above = float((bends > 0).mean())
     return CurvatureTest(
         curvature=float(bends.mean()),

@@ -21,15 +21,15 @@ from extrap.laws.base import Array
 
 LEVEL_SD, SLOPE_SD = 3.0, 0.6
 """Of the level, in octaves about the best cells, and of a slope, in octaves a doubling."""
-BENDS = ((0.003, 0.65), (0.08, 0.25), (0.2, 0.1))
+BEND_SDS = ((0.003, 0.65), (0.08, 0.25), (0.2, 0.1))
 """Standard deviation of a bend, in octaves a doubling², and its prior probability."""
 WALKS = ((0.0, 0.8), (0.25, 0.2))
 """The same of the steps of a slope that wanders, as at a kink."""
-SCATTERS = ((0.03, 0.47), (0.1, 0.34), (0.25, 0.15), (0.5, 0.04))
+SCATTER_SDS = ((0.03, 0.47), (0.1, 0.34), (0.25, 0.15), (0.5, 0.04))
 """The same of an optimum about its law, in octaves."""
 SHARED = ((0.0, 0.3), (0.1, 0.45), (0.3, 0.25))
 """The same of what the optima of one value of a size column share, where there are several."""
-SAME = 0.07
+SAME_VALUE_OCTAVES = 0.07
 """Octaves within which two values of a size column are one."""
 LEAST_VARIANCE = 1e-8
 
@@ -70,9 +70,9 @@ class OptimumProcess:
         is_free = np.ones(log_sizes.shape[1]) if pinned is None else np.isnan(pinned)
         self._slope_variances = SLOPE_SD**2 * is_free
         ordered = [np.sort(column) for column in log_sizes.T]
-        self._steps = [c[np.diff(c, prepend=-np.inf) > SAME] for c in ordered]
+        self._steps = [c[np.diff(c, prepend=-np.inf) > SAME_VALUE_OCTAVES] for c in ordered]
         shared = SHARED if log_sizes.shape[1] > 1 else ((0.0, 1.0),)
-        choices = list(itertools.product(BENDS, SCATTERS, shared, WALKS))
+        choices = list(itertools.product(BEND_SDS, SCATTER_SDS, shared, WALKS))
         self.grid = [Spreads(*(value for value, _ in choice)) for choice in choices]
         probabilities = [np.prod([p for _, p in choice]) for choice in choices]
         self.prior_probabilities = np.array(probabilities, dtype=float)
@@ -113,9 +113,9 @@ class OptimumProcess:
 
     def _levels(self, centred: Array) -> Iterator[Array]:
         """Of each column the fitted value that a size has, or a number of its own."""
-        for fitted, own in zip(self._steps, (centred + self._middle).T, strict=True):
-            nearest = np.abs(own[:, None] - fitted).argmin(axis=1)
-            yield np.where(np.abs(own - fitted[nearest]) < SAME, nearest, own)
+        for fitted, values in zip(self._steps, (centred + self._middle).T, strict=True):
+            nearest = np.abs(values[:, None] - fitted).argmin(axis=1)
+            yield np.where(np.abs(values - fitted[nearest]) < SAME_VALUE_OCTAVES, nearest, values)
 
     def weigh(self, information: Array, pull: Array, centre: float) -> Array:
         """Posterior probability of each of the spreads, by `exp(−u′ I u / 2 + pull′ u)`.
@@ -136,12 +136,12 @@ class OptimumProcess:
         """`beyond` of one target, (C,), under several spreads: weights (G, S), sds (G,)."""
         start, sizes = float(target.mean()), self._sizes
         cross = _summed(self._parts_between(target[None], sizes, start), choices)[:, 0]
-        own = _summed(self._parts_between(target[None], target[None], start), choices)[:, 0, 0]
+        alone = _summed(self._parts_between(target[None], target[None], start), choices)[:, 0, 0]
         scatter = np.array([spreads.scatter**2 for spreads in choices])
         prior = _summed(self._parts_between(sizes, sizes, start), choices)
         prior += scatter[:, None, None] * np.eye(len(sizes))
         weights = np.linalg.solve(prior, cross[..., None])[..., 0]
-        left = own + scatter - (weights * cross).sum(axis=1)
+        left = alone + scatter - (weights * cross).sum(axis=1)
         return np.asarray(weights), np.asarray(np.sqrt(np.maximum(left, LEAST_VARIANCE)))
 
     def beyond(self, targets: Array, spreads: Spreads) -> tuple[Array, Array]:
@@ -149,12 +149,12 @@ class OptimumProcess:
         start = float(targets.mean(axis=1).min())
         cross = self.covariance(targets, self._sizes, spreads, start)
         weights = np.linalg.solve(self.prior(spreads, start), cross.T).T
-        own = np.diag(self.covariance(targets, targets, spreads, start))
-        left = own + spreads.scatter**2 - (weights * cross).sum(axis=1)
+        alone = np.diag(self.covariance(targets, targets, spreads, start))
+        left = alone + spreads.scatter**2 - (weights * cross).sum(axis=1)
         return np.asarray(weights), np.asarray(np.sqrt(np.maximum(left, LEAST_VARIANCE)))
 
 
 def _summed(parts: Array, choices: Sequence[Spreads]) -> Array:
     """Covariances (G, n, m) from those of a line, a bend, what sizes share and a walk."""
-    variances = [(1.0, each.bend**2, each.shared**2, each.walk**2) for each in choices]
+    variances = [(1.0, spreads.bend**2, spreads.shared**2, spreads.walk**2) for spreads in choices]
     return np.tensordot(np.array(variances), parts, axes=1)

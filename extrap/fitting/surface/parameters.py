@@ -21,19 +21,19 @@ LOSS_SD = 10.0
 """Of the log loss of a size about its best cell: no prior to speak of."""
 CURVATURE, CURVATURE_SD = math.log(0.03), 1.5
 """Of ln curvature: an octave off costs 1.5 %, give or take a factor of 4.5."""
-SIZE_SD, TREND_SD = 0.2, 0.2
+SIZE_CURVATURE_SD, TREND_SD = 0.2, 0.2
 """Of ln curvature of a size about its line over log2 size, and of the line's slope a doubling."""
 ASYMMETRY, ASYMMETRY_SD = (0.0, 0.3), 0.35
 """Below and above the optimum, per octave: high values cost more than low ones."""
 TURN_SD = 0.4
 """Octaves of another column that move an axis by one, as where the best learning rate depends on
 the weight decay."""
-WIDTH, WIDTH_SD = math.log(0.08), 0.9
+DIVERGENCE_WIDTH, DIVERGENCE_WIDTH_SD = math.log(0.08), 0.9
 """Of ln octaves over which the log odds of divergence rise by one: Step Law's rise over .16, those
 of one run at sharp thresholds over less."""
 LEAN_SD, FIXED_SD = 0.7, 1e-3
 """How far a further column moves the threshold of divergence; the main one does so by one."""
-MARGIN, MARGIN_SD, LINE_RIDGE = 2.5, 2.5, 1e-2
+THRESHOLD_MARGIN, THRESHOLD_MARGIN_SD, LINE_RIDGE = 2.5, 2.5, 1e-2
 """Octaves from the line through the optima to the threshold, before any run has diverged."""
 
 
@@ -131,16 +131,16 @@ def priors(
     mean, sd = np.zeros(places.n), np.ones(places.n)
     mean[places.loss], sd[places.loss] = losses, LOSS_SD
     mean[places.optimum] = centre
-    sd[places.size_curvature], sd[places.curvature_trend] = SIZE_SD, TREND_SD
+    sd[places.size_curvature], sd[places.curvature_trend] = SIZE_CURVATURE_SD, TREND_SD
     mean[places.curvature], sd[places.curvature] = CURVATURE, CURVATURE_SD
     mean[places.asymmetry], sd[places.asymmetry] = np.array(ASYMMETRY)[:, None], ASYMMETRY_SD
     sd[places.size_asymmetry], sd[places.turns] = asymmetry_sd, TURN_SD
     sd[places.effects] = effect_sds
     if places.width.size:
-        mean[places.width], sd[places.width] = WIDTH, WIDTH_SD
+        mean[places.width], sd[places.width] = DIVERGENCE_WIDTH, DIVERGENCE_WIDTH_SD
         sd[places.lean] = LEAN_SD
         mean[places.lean[main]], sd[places.lean[main]] = side, FIXED_SD
-        mean[places.threshold], sd[places.threshold] = MARGIN, MARGIN_SD
+        mean[places.threshold], sd[places.threshold] = THRESHOLD_MARGIN, THRESHOLD_MARGIN_SD
         sd[places.threshold_trend], sd[places.size_threshold] = margin.slope, margin.size
         sd[places.size_threshold[-1]] = math.hypot(margin.size, margin.step)
     return mean, sd

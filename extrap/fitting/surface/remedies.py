@@ -28,7 +28,7 @@ N_IMAGINED, N_TYPICAL, MOST_NOT = 5, 3, 1
 of its draws, and after how many no answer may be given. The first is without noise, and must give
 one. With typical ones alone half of the remedies for noisy sweeps were not enough; with drawn ones
 alone nothing was for coarse grids."""
-DIGITS = 9
+SIZE_DECIMALS = 9
 """Of a size."""
 WORK = 2
 """Power of the size that the work of a run grows with, where data grow with the model."""
@@ -87,11 +87,11 @@ def name_remedy(
             return remedy
     octaves = max(math.log2(target[c] / v) for c, v in largest.items())
     for n in range(1, math.floor(octaves) + 1):
-        smaller = {c: rounded(max(v / 2**n, largest[c]), DIGITS) for c, v in target.items()}
+        smaller = {c: rounded(max(v / 2**n, largest[c]), SIZE_DECIMALS) for c, v in target.items()}
         if is_given(runs, smaller):
             text = f"no set of added runs was enough; ask for {name_size(smaller)} at most"
             return Remedy(cause="sizes", text=text, target=smaller)
-    lacking = [place for place in expected if not place.is_larger and not place.is_finished.any()]
+    lacking = [e for e in expected if not e.is_larger and not e.is_finished.any()]
     outside = [remedy for remedy in remedies if remedy.cause == "edge"]
     # what diverged comes first, even where it is not enough
     return min(outside, key=lambda r: _work(r, largest)) if lacking and outside else NOTHING
@@ -113,8 +113,8 @@ def _swept_once(runs: Runs) -> Remedy | None:
 def _added(remedy: Remedy) -> pd.DataFrame:
     """The runs of a remedy as a table, with seeds that no run has had."""
     table = pd.DataFrame(list(remedy.runs))
-    each = table.loc[table.index.repeat(remedy.seeds)]
-    return each.assign(seed=[f"new {k}" for k in range(remedy.seeds)] * len(table))
+    repeated = table.loc[table.index.repeat(remedy.seeds)]
+    return repeated.assign(seed=[f"new {k}" for k in range(remedy.seeds)] * len(table))
 
 
 def _rank(remedy: Remedy) -> int:
@@ -132,19 +132,19 @@ def _work(remedy: Remedy, largest: Mapping[str, float]) -> float:
 
 def _remedies(runs: Runs, expected: Sequence[ExpectedSize]) -> Iterator[Remedy]:
     """Those that are tried; some without runs."""
-    fitted = [place for place in expected if not place.is_larger]
+    fitted = [expected_size for expected_size in expected if not expected_size.is_larger]
     larger = expected[len(fitted) :]
-    seeds = int(np.median([place.seeds for place in fitted]))
+    seeds = int(np.median([expected_size.seeds for expected_size in fitted]))
     for times in MORE_SEEDS:
         text = f"the seed changes losses; train {times} times as many seeds near the best values"
-        rows = _rows(runs, fitted, [place.near() for place in fitted])
+        rows = _rows(runs, fitted, [expected_size.near() for expected_size in fitted])
         more = (times - 1) * seeds
         yield Remedy(cause="noise", text=text, times=times, runs=rows, seeds=more)
     for j, name in enumerate(runs.tuned):
         yield from _other_values(runs, fitted, j, name, seeds)
     for n in range(1, len(larger) + 1):
-        rows = _rows(runs, larger[:n], [place.values for place in larger[:n]])
-        sizes = tuple(place.size for place in larger[:n])
+        rows = _rows(runs, larger[:n], [expected_size.values for expected_size in larger[:n]])
+        sizes = tuple(expected_size.size for expected_size in larger[:n])
         text = f"{len(fitted)} sizes are few for one so far above; add "
         text += " and ".join(map(name_size, sizes))
         yield Remedy(cause="sizes", text=text, sizes=sizes, runs=rows, seeds=seeds)
@@ -154,19 +154,23 @@ def _other_values(
     runs: Runs, fitted: Sequence[ExpectedSize], j: int, name: str, seeds: int
 ) -> Iterator[Remedy]:
     """Values of a column beyond those that finished, and between them where they are coarse."""
-    steps = np.concatenate([np.diff(np.unique(place.values[:, j])) for place in fitted])
+    steps = np.concatenate(
+        [np.diff(np.unique(expected_size.values[:, j])) for expected_size in fitted]
+    )
     step = float(np.median(steps)) if len(steps) else 1.0
     for side, sign in (("low", -1), ("high", 1)):
         for octaves in (max(step, LEAST_STEP), max(step, LEAST_STEP) / 2):
-            rows = _rows(runs, fitted, [place.beyond(j, sign * octaves) for place in fitted])
+            rows = _rows(
+                runs, fitted, [expected_size.beyond(j, sign * octaves) for expected_size in fitted]
+            )
             values = _listed(row[name] for row in rows)
             text = f"the {side}est {name} that finished is too near the best; try {values}"
-            if not all(place.is_finished.any() for place in fitted):
+            if not all(expected_size.is_finished.any() for expected_size in fitted):
                 text = f"all runs of a size diverged; try {name} {values} there"
             yield Remedy(cause="edge", text=text, column=name, side=side, runs=rows, seeds=seeds)
     times = 2 ** math.ceil(math.log2(step / COARSE))
     if times > 1:
-        rows = _rows(runs, fitted, [place.between(j, times) for place in fitted])
+        rows = _rows(runs, fitted, [expected_size.between(j, times) for expected_size in fitted])
         text = f"the values of {name} are a factor of {2**step:.2g} apart; "
         text += f"try {times} times as many"
         yield Remedy(cause="grid", text=text, column=name, times=times, runs=rows, seeds=seeds)
@@ -179,11 +183,12 @@ def _listed(values: Iterable[float]) -> str:
 
 
 def _rows(
-    runs: Runs, places: Sequence[ExpectedSize], values: Sequence[Array]
+    runs: Runs, sizes: Sequence[ExpectedSize], values: Sequence[Array]
 ) -> tuple[dict[str, float], ...]:
     """Column → value of each run, from log2 values (k, D) per size."""
-    pairs = zip(places, values, strict=True)
-    logs = [(dict(place.size), row) for place, rows in pairs for row in rows]
+    pairs = zip(sizes, values, strict=True)
+    logs = [(dict(expected.size), row) for expected, rows in pairs for row in rows]
     return tuple(
-        size | dict(zip(runs.tuned, (2.0**row).tolist(), strict=True)) for size, row in logs
+        values_of_size | dict(zip(runs.tuned, (2.0**row).tolist(), strict=True))
+        for values_of_size, row in logs
     )

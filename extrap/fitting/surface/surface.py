@@ -36,10 +36,10 @@ from extrap.fitting.surface.parameters import (
 )
 from extrap.fitting.surface.surface_divergence import Divergences
 from extrap.fitting.surface.surface_noise import (
-    COMMON,
-    LEAST_SD,
+    COMMON_SHARE_PRIOR,
+    LEAST_EFFECT_SD,
     MOST_SDS,
-    OWN,
+    OWN_SHARE_PRIOR,
     CellMeans,
     NoisePosterior,
     SurfaceNoise,
@@ -49,17 +49,17 @@ from extrap.fitting.surface.surface_noise import (
 from extrap.fitting.surface.sweep_arrays import Indices, SweepArrays
 from extrap.laws.base import Array
 
-CENSORED, LARGEST = 0.3, 5.0
+CENSORED_EXCESS, LARGEST_MISFIT = 0.3, 5.0
 """Log excess from which on a run only says that it is so far off, and that of misfit."""
-REACH = 1.0
+MISFIT_REACH = 1.0
 """Octaves over which misfit is alike."""
-DOF, LEAST_CURVATURE, TINY = 8.0, 0.3, 1e-300
+RESIDUAL_DOF, LEAST_CURVATURE, LEAST_DIVISOR = 8.0, 0.3, 1e-300
 """Of Student's t of a residual; its curvature at least, as a share of the weights."""
-NEAR_BEST = 0.1
+NEAR_BEST_LOG_LOSS = 0.1
 """Log loss above the best cell up to which cells give the first noise."""
-LONGEST = 1.0, 0.7
+LONGEST_STEPS = 1.0, 0.7
 """Longest step of an optimum, in octaves, and of a parameter of shape."""
-MANY = 1000
+MANY_RUNS = 1000
 """Runs from which on fewer steps are taken, and information is summed size by size."""
 FIRST_SIGMA = 0.01
 """Noise of a run where no cell was repeated, before it is estimated."""
@@ -147,7 +147,7 @@ class Surface:
         self.centre = np.median(self._best, axis=0)
         self.divergences = Divergences(sweep, self.centre) if diverging else None
         if like is None:
-            self.processes = [OptimumProcess(sweep.log_sizes, own) for own in sweep.pinned.T]
+            self.processes = [OptimumProcess(sweep.log_sizes, pinned) for pinned in sweep.pinned.T]
             self._noise_of = held
             self._n_near = self._count_near()
             self._start()
@@ -157,8 +157,8 @@ class Surface:
             self.noise, self.noise_posterior = like.noise, like.noise_posterior
             self._set_priors()
             if self.divergences is not None and margin.step:
-                place = self.places.size_threshold[-1]
-                self.theta[place] += self.divergences.step(self.theta, self.places)
+                threshold = self.places.size_threshold[-1]
+                self.theta[threshold] += self.divergences.step(self.theta, self.places)
             self._climb(25)
         self._weigh()
         log_det = np.linalg.slogdet(self.information + self.precision)[1]
@@ -182,7 +182,7 @@ class Surface:
             self.theta = self.mean.copy()
             self.theta[self.places.optimum] = start
             self._variance = None
-            self._climb(8 if len(self.sweep.size) < MANY else 5)
+            self._climb(8 if len(self.sweep.size) < MANY_RUNS else 5)
             modes.append((self._cost_of_mode, self.theta))
         self.theta = min(modes, key=lambda pair: pair[0])[1]
         self._settle(3)
@@ -198,9 +198,9 @@ class Surface:
         values, n_near = self.sweep.values[self._rows], np.ones(len(self._rows))
         for i in range(self.shape[0]):
             here = np.flatnonzero(self._size == i)
-            for rows in np.array_split(here, len(here) // MANY + 1):
+            for rows in np.array_split(here, len(here) // MANY_RUNS + 1):
                 square = ((values[rows][:, None] - values[here][None]) ** 2).sum(axis=-1)
-                n_near[rows] = np.exp(-0.5 * square / REACH**2).sum(axis=1)
+                n_near[rows] = np.exp(-0.5 * square / MISFIT_REACH**2).sum(axis=1)
         return n_near
 
     def _best_cells(self) -> tuple[Array, Array]:
@@ -228,7 +228,9 @@ class Surface:
     def _first_sigma(self) -> float:
         """From the scatter within cells near the best of their size."""
         sweep = self.sweep
-        near = ~sweep.diverged & (sweep.log_loss < self._best_loss[sweep.size] + NEAR_BEST)
+        near = ~sweep.diverged & (
+            sweep.log_loss < self._best_loss[sweep.size] + NEAR_BEST_LOG_LOSS
+        )
         cell, losses = sweep.cell[near], sweep.log_loss[near]
         n = np.bincount(cell)
         dof = np.maximum(n - 1, 0).sum()
@@ -247,14 +249,14 @@ class Surface:
         blocks = []
         for i in range(self.shape[0]):
             rows = np.flatnonzero(self._size == i)
-            own = (
+            of_size = (
                 places.loss[i],
                 places.optimum[i],
                 places.size_curvature[i],
                 places.size_asymmetry[:, i],
             )
             seen = places.effects[effects[rows].any(axis=0)]
-            columns = [np.ravel(part) for part in own]
+            columns = [np.ravel(part) for part in of_size]
             seen = np.concatenate([*columns, common, seen])
             blocks.append((np.ix_(rows, seen), np.ix_(seen, seen)))
         return blocks
@@ -266,7 +268,7 @@ class Surface:
         n_own = sweep.seeds.shape[1] - sweep.n_common
         sds = np.repeat([noise.common_sd, noise.own_sd], [sweep.n_common, n_own])
         columns = np.column_stack([seeds, sweep.completed])[self._rows]
-        return columns, np.concatenate([np.maximum(sds, LEAST_SD), sweep.offset_sd])
+        return columns, np.concatenate([np.maximum(sds, LEAST_EFFECT_SD), sweep.offset_sd])
 
     def _set_priors(self) -> None:
         places = self.places
@@ -295,47 +297,48 @@ class Surface:
         """
         places, sd = self.places, self._sd
         precision = np.diag(sd**-2.0)
-        for own, covariance in zip(places.optimum.T, covariances, strict=True):
-            precision[np.ix_(own, own)] = np.linalg.inv(covariance)
+        for columns, covariance in zip(places.optimum.T, covariances, strict=True):
+            precision[np.ix_(columns, columns)] = np.linalg.inv(covariance)
         if self.divergences is not None:
-            own, line = places.optimum[:, self.divergences.main], line_of(self.sweep.from_largest)
+            columns = places.optimum[:, self.divergences.main]
+            line = line_of(self.sweep.from_largest)
             law = np.concatenate([places.threshold, places.threshold_trend])
             tie = -self.divergences.side * line * sd[law, None] ** -2.0
-            precision[np.ix_(law, own)] = tie
-            precision[np.ix_(own, law)] = tie.T
-            precision[np.ix_(own, own)] += (line.T * sd[law] ** -2.0) @ line
+            precision[np.ix_(law, columns)] = tie
+            precision[np.ix_(columns, law)] = tie.T
+            precision[np.ix_(columns, columns)] += (line.T * sd[law] ** -2.0) @ line
         return precision
 
     def _excess(self, theta: Array) -> tuple[Array, Array]:
         """Excesses of the runs that did not diverge, (m,), and their slopes, (m, P)."""
-        places, own, n_tuned = self.places, self._size, self.shape[2]
+        places, row_size, n_tuned = self.places, self._size, self.shape[2]
         matrix = axes(theta[places.turns], n_tuned)
-        raw = self.sweep.values[self._rows] - theta[places.optimum][own]
+        raw = self.sweep.values[self._rows] - theta[places.optimum][row_size]
         along = np.clip(raw @ matrix.T, -MOST_OCTAVES, MOST_OCTAVES)
         side, columns = (along > 0).astype(int), np.arange(n_tuned)
         of_size = (theta[places.asymmetry][:, None] + theta[places.size_asymmetry])[
-            side, own[:, None], columns
+            side, row_size[:, None], columns
         ]
         logs = theta[places.curvature] + self.sweep.from_largest @ theta[places.curvature_trend]
-        curvature = np.exp((logs + theta[places.size_curvature])[own])
+        curvature = np.exp((logs + theta[places.size_curvature])[row_size])
         curves = cost_curve(along, np.clip(of_size, *ASYMMETRY_LIMITS))
         excesses, by_octaves, by_asymmetry = (curvature * part for part in curves)
-        rows, slopes = np.arange(len(own))[:, None], np.zeros((len(own), places.n))
-        slopes[rows, places.optimum[own]] = -by_octaves @ matrix
-        slopes[rows, places.size_curvature[own]] = slopes[:, places.curvature] = excesses
+        rows, slopes = np.arange(len(row_size))[:, None], np.zeros((len(row_size), places.n))
+        slopes[rows, places.optimum[row_size]] = -by_octaves @ matrix
+        slopes[rows, places.size_curvature[row_size]] = slopes[:, places.curvature] = excesses
         for c in range(self.shape[1]):
             slopes[:, places.curvature_trend[c]] = (
-                excesses * self.sweep.from_largest[own, c][:, None]
+                excesses * self.sweep.from_largest[row_size, c][:, None]
             )
         is_inside = (of_size > ASYMMETRY_LIMITS[0]) & (of_size < ASYMMETRY_LIMITS[1])
         by_asymmetry = np.where(is_inside, by_asymmetry, 0.0)
         slopes[rows, places.asymmetry[side, columns]] = by_asymmetry
-        slopes[rows, places.size_asymmetry[side, own[:, None], columns]] = by_asymmetry
-        for place, (j, k) in zip(places.turns, turn_pairs(n_tuned), strict=True):
-            slopes[:, place] = by_octaves[:, j] * raw[:, k]
+        slopes[rows, places.size_asymmetry[side, row_size[:, None], columns]] = by_asymmetry
+        for column, (j, k) in zip(places.turns, turn_pairs(n_tuned), strict=True):
+            slopes[:, column] = by_octaves[:, j] * raw[:, k]
         return excesses.sum(axis=1), slopes
 
-    def _at(self, theta: Array) -> _State:
+    def _state_at(self, theta: Array) -> _State:
         """The state; runs far above the optimum only tell that their excess exceeds a limit.
 
         The best runs of a size are never among them: nothing else determines its loss. Where
@@ -346,7 +349,7 @@ class Surface:
         effects = self._effect_columns
         over = self.sweep.log_loss[self._rows] - theta[places.loss][self._size]
         over = over - effects @ theta[places.effects]
-        limit = CENSORED + np.maximum(self._best_loss - theta[places.loss], 0)[self._size]
+        limit = CENSORED_EXCESS + np.maximum(self._best_loss - theta[places.loss], 0)[self._size]
         is_far = (over > limit) & (self.shape[2] > 0)
         slopes[np.arange(len(over)), places.loss[self._size]] = 1.0
         slopes[:, places.effects] = effects
@@ -354,20 +357,24 @@ class Surface:
         slopes[is_far & (residual <= 0)] = 0
         slopes[np.ix_(is_far, np.concatenate([places.loss, places.effects]))] = 0
         odds = None if self.divergences is None else self.divergences.at(theta, places)
-        return _State(np.minimum(excess, LARGEST), residual, slopes, ~is_far, odds)
+        return _State(np.minimum(excess, LARGEST_MISFIT), residual, slopes, ~is_far, odds)
 
     def _variances(self, excess: Array, noise: SurfaceNoise | None = None) -> tuple[Array, Array]:
         """Variance of each run, and the power that its likelihood is tempered to."""
         if noise is None and self._held is not None:
             return self._held
         extra, noise = self.sweep.completion_sd[self._rows], noise or self.noise
-        own, misfit = noise.variances(np.minimum(excess, CENSORED), self._size_logs, extra)
-        return own + misfit, (own + misfit) / (own + self._n_near * misfit)
+        noise_variance, misfit = noise.variances(
+            np.minimum(excess, CENSORED_EXCESS), self._size_logs, extra
+        )
+        return noise_variance + misfit, (noise_variance + misfit) / (
+            noise_variance + self._n_near * misfit
+        )
 
     def _cost(self, state: _State, theta: Array, variance: tuple[Array, Array]) -> float:
         """−2 log posterior density, up to a constant of the variances."""
         off, (square, power) = theta - self.mean, variance
-        cost = DOF * power @ np.log1p(state.residual**2 / square / DOF)
+        cost = RESIDUAL_DOF * power @ np.log1p(state.residual**2 / square / RESIDUAL_DOF)
         cost += off @ self.precision @ off
         return float(cost - (2 * state.odds[0] if state.odds else 0.0))
 
@@ -380,37 +387,39 @@ class Surface:
         that find it make parameters seem known a tenth better.
         """
         square, power = variance
-        squares = state.residual**2 / square / DOF
+        squares = state.residual**2 / square / RESIDUAL_DOF
         w = power / square / (1 + squares)
         curvature = 1.0
         if is_mode and len(w):
             plain = state.is_plain
-            curved = (w * (1 - squares) / (1 + squares))[plain].sum() / max(w[plain].sum(), TINY)
+            curved = (w * (1 - squares) / (1 + squares))[plain].sum() / max(
+                w[plain].sum(), LEAST_DIVISOR
+            )
             curvature = max(float(curved), LEAST_CURVATURE)
         half = state.slopes * np.sqrt(curvature * w)[:, None]
-        if len(w) < MANY:
+        if len(w) < MANY_RUNS:
             information = half.T @ half
         else:
             information = np.zeros((self.places.n, self.places.n))
-            for in_slopes, own in self._blocks:
+            for in_slopes, columns in self._blocks:
                 part = half[in_slopes]
-                information[own] += part.T @ part
+                information[columns] += part.T @ part
         pull = state.slopes.T @ (w * state.residual)
         if state.odds:
             _, slope, spread, slopes = state.odds
-            own = self.places.divergence
-            information[np.ix_(own, own)] += (slopes * spread[:, None]).T @ slopes
-            pull[own] += slopes.T @ slope
+            columns = self.places.divergence
+            information[np.ix_(columns, columns)] += (slopes * spread[:, None]).T @ slopes
+            pull[columns] += slopes.T @ slope
         return information, pull
 
     def _climb(self, most: int) -> None:
         """Damped Gauss–Newton steps; the variances of runs are renewed every fourth one."""
         places, theta, damping = self.places, self.theta, 1e-3
-        state = self._at(theta)
+        state = self._state_at(theta)
         excess = state.excess
         if self._variance is None:  # at the start the surface is not to be trusted
             over = self.sweep.log_loss[self._rows] - self._best_loss[self._size]
-            excess = np.maximum(excess, np.clip(over, 0, CENSORED))
+            excess = np.maximum(excess, np.clip(over, 0, CENSORED_EXCESS))
         variance = self._variances(excess)
         cost = self._cost(state, theta, variance)
         is_shape = np.ones(places.n, dtype=bool)
@@ -421,11 +430,13 @@ class Surface:
             system = normal[0] + self.precision
             pull = normal[1] - self.precision @ (theta - self.mean)
             step = np.linalg.solve(system + damping * np.diag(np.diag(system)), pull)
-            step[places.optimum] = np.clip(step[places.optimum], -LONGEST[0], LONGEST[0])
-            step[is_shape] = np.clip(step[is_shape], -LONGEST[1], LONGEST[1])
+            step[places.optimum] = np.clip(
+                step[places.optimum], -LONGEST_STEPS[0], LONGEST_STEPS[0]
+            )
+            step[is_shape] = np.clip(step[is_shape], -LONGEST_STEPS[1], LONGEST_STEPS[1])
             new = theta + step
             new[places.asymmetry] = np.clip(new[places.asymmetry], *ASYMMETRY_LIMITS)
-            then = self._at(new)
+            then = self._state_at(new)
             new_cost = self._cost(then, new, variance)
             if new_cost > cost:
                 damping *= 8
@@ -460,7 +471,7 @@ class Surface:
     def _settle(self, passes: int) -> None:
         """Mode and noise in turn."""
         for _ in range(passes):
-            self._climb(25 if len(self.sweep.size) < MANY else 12)
+            self._climb(25 if len(self.sweep.size) < MANY_RUNS else 12)
             if self._noise_of is None:
                 self._estimate_noise()
             self._set_priors()
@@ -478,20 +489,20 @@ class Surface:
             sweep.cell[self._rows[keep]],
             np.clip(self.state.residual[keep], -MOST_SDS * sd, MOST_SDS * sd),
             size_logs=self._size_logs[keep],
-            excess=np.minimum(self.state.excess[keep], CENSORED),
+            excess=np.minimum(self.state.excess[keep], CENSORED_EXCESS),
             leverage=leverage,
         )
         posterior = estimate(cells, self.noise, n_sizes=self.shape[0])
         sigma, variances = posterior.mean().sigma, np.diag(self.covariance)
         n_seeds, n_common = sweep.seeds.shape[1], sweep.n_common
-        common, own = (
+        of_common, of_own = (
             of_seeds(self.theta[part], variances[part], sigma=sigma, now=now, shares=shares)
             for part, now, shares in (
-                (places.effects[:n_common], self.noise.common_sd, COMMON),
-                (places.effects[n_common:n_seeds], self.noise.own_sd, OWN),
+                (places.effects[:n_common], self.noise.common_sd, COMMON_SHARE_PRIOR),
+                (places.effects[n_common:n_seeds], self.noise.own_sd, OWN_SHARE_PRIOR),
             )
         )
-        self.noise_posterior = replace(posterior, common=common, own=own)
+        self.noise_posterior = replace(posterior, of_common=of_common, of_own=of_own)
         mean = self.noise_posterior.mean()
         self.noise = mean.damped(self.noise) if self._is_noise_estimated else mean
         self._is_noise_estimated = True
@@ -513,17 +524,17 @@ class Surface:
         of_loss[np.arange(self.shape[0]), places.loss] = 1.0
         common = places.effects[: sweep.n_common]
         of_loss[:, common] = growths[:, None] / max(sweep.n_common, 1)
-        pull = power / square / (1 + residual**2 / square / DOF) * residual
+        pull = power / square / (1 + residual**2 / square / RESIDUAL_DOF) * residual
         added = of_loss @ self.covariance @ self.state.slopes.T * pull
         n_seeds = sweep.seeds.shape[1]
         effect = self._effect_columns[:, :n_seeds] @ self.theta[places.effects[:n_seeds]]
-        found = []
+        by_size = []
         for i, of_runs in enumerate(added):
             here = dict(zip(seed[self._size == i], effect[self._size == i], strict=True))
             losses = {s: e + len(here) * float(of_runs[seed == s].sum()) for s, e in here.items()}
             mean = float(np.mean([*losses.values()])) if losses else 0.0
-            found.append({s: value - mean for s, value in losses.items()})
-        return found
+            by_size.append({s: value - mean for s, value in losses.items()})
+        return by_size
 
     def given_noise(self, noise: SurfaceNoise) -> tuple[Indices, Array, Array]:
         """With other noise at the mode, the effects integrated over.
@@ -540,8 +551,11 @@ class Surface:
         variance = self._variances(state.excess, noise)
         information, pull = self._normal(state, variance, is_mode=True)
         others = np.setdiff1d(np.arange(self.places.n), effects)
-        own, across = information[np.ix_(effects, effects)], information[np.ix_(effects, others)]
-        gain = np.linalg.solve(own + np.diag(sds**-2.0), across).T
+        of_effects, across = (
+            information[np.ix_(effects, effects)],
+            information[np.ix_(effects, others)],
+        )
+        gain = np.linalg.solve(of_effects + np.diag(sds**-2.0), across).T
         information = information[np.ix_(others, others)] - gain @ across
         pull = pull[others] - gain @ (pull[effects] - self.theta[effects] / sds**2)
         return others, information, pull
@@ -550,21 +564,21 @@ class Surface:
         """Probabilities of the spreads of each process, by what the runs say of its optima."""
         self.weights: list[Array] = []
         for j, process in enumerate(self.processes):
-            own = self.places.optimum[:, j]
-            information = self._information_of(own, self._process_precisions[j])
-            off = self.theta[own] - self.centre[j]
+            columns = self.places.optimum[:, j]
+            information = self._information_of(columns, self._process_precisions[j])
+            off = self.theta[columns] - self.centre[j]
             # the mode is where I (u − m) = −P (u − centre), m where the runs alone put it
-            pull = information @ self.theta[own] + self._process_precisions[j] @ off
+            pull = information @ self.theta[columns] + self._process_precisions[j] @ off
             self.weights.append(process.weigh(information, pull, float(self.centre[j])))
 
-    def _information_of(self, own: Indices, prior: Array) -> Array:
+    def _information_of(self, columns: Indices, prior: Array) -> Array:
         """What all but their own prior says of some parameters, the others integrated over."""
         system = self.information + self.precision
-        system[np.ix_(own, own)] -= prior
-        others = np.setdiff1d(np.arange(self.places.n), own)
-        across = system[np.ix_(own, others)]
+        system[np.ix_(columns, columns)] -= prior
+        others = np.setdiff1d(np.arange(self.places.n), columns)
+        across = system[np.ix_(columns, others)]
         solved = np.linalg.solve(system[np.ix_(others, others)], across.T)
-        information = system[np.ix_(own, own)] - across @ solved
+        information = system[np.ix_(columns, columns)] - across @ solved
         values, vectors = np.linalg.eigh((information + information.T) / 2)
         return np.asarray((vectors * np.maximum(values, 0)) @ vectors.T)
 

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from extrap.fitting.surface.parameters import Places
-from extrap.fitting.surface.sweep_arrays import SAME, SweepArrays
+from extrap.fitting.surface.sweep_arrays import CELL_DECIMALS, SweepArrays
 from extrap.laws.base import Array
 
-MOST_ODDS = 30.0
+SATURATED_LOG_ODDS = 30.0
 """Log odds beyond which nothing changes any more."""
-WIDTHS = (-5.0, 2.0)
+LOG_WIDTH_LIMITS = (-5.0, 2.0)
 """Limits of ln width in draws."""
 
 
@@ -32,7 +32,7 @@ class Divergences:
     """
 
     def __init__(self, sweep: SweepArrays, centre: Array) -> None:
-        key = np.column_stack([sweep.size, np.round(sweep.values, SAME)])
+        key = np.column_stack([sweep.size, np.round(sweep.values, CELL_DECIMALS)])
         _, first, number = np.unique(key, axis=0, return_index=True, return_inverse=True)
         self.share = np.bincount(number.ravel(), sweep.diverged) / np.bincount(number.ravel())
         self._size, self._values = sweep.size[first], sweep.values[first] - centre
@@ -57,16 +57,20 @@ class Divergences:
 
         The slopes are by the parameters of divergence, `Places.divergence`, (n, q).
         """
-        own, off, steep = self._size, self._values, math.exp(-float(theta[places.width[0]]))
+        row_size, off, steep = self._size, self._values, math.exp(-float(theta[places.width[0]]))
         threshold = (
-            theta[places.threshold] + self._from_largest[own] @ theta[places.threshold_trend]
+            theta[places.threshold] + self._from_largest[row_size] @ theta[places.threshold_trend]
         )
-        odds = (off @ theta[places.lean] - threshold - theta[places.size_threshold][own]) * steep
-        is_inside = np.abs(odds) < MOST_ODDS
-        odds = np.clip(odds, -MOST_ODDS, MOST_ODDS)
-        is_own = own[:, None] == np.arange(len(places.size_threshold))
-        in_order = (-(odds * is_inside)[:, None], off * steep, np.full((len(own), 1), -steep))
-        slopes = np.column_stack([*in_order, -self._from_largest[own] * steep, -steep * is_own])
+        odds = (
+            off @ theta[places.lean] - threshold - theta[places.size_threshold][row_size]
+        ) * steep
+        is_inside = np.abs(odds) < SATURATED_LOG_ODDS
+        odds = np.clip(odds, -SATURATED_LOG_ODDS, SATURATED_LOG_ODDS)
+        is_own = row_size[:, None] == np.arange(len(places.size_threshold))
+        in_order = (-(odds * is_inside)[:, None], off * steep, np.full((len(row_size), 1), -steep))
+        slopes = np.column_stack(
+            [*in_order, -self._from_largest[row_size] * steep, -steep * is_own]
+        )
         p = 1 / (1 + np.exp(-odds))
         log_likelihood = float((self.share * odds - np.logaddexp(0, odds)).sum())
         return log_likelihood, self.share - p, p * (1 - p), slopes
@@ -76,8 +80,8 @@ class Divergences:
 
         The mode cannot reach a step by itself: far from a threshold the odds have no slope.
         """
-        own = self._size == len(self._from_largest) - 1
-        values, share = self._values[own] @ theta[places.lean], self.share[own]
+        is_largest = self._size == len(self._from_largest) - 1
+        values, share = self._values[is_largest] @ theta[places.lean], self.share[is_largest]
         order = np.argsort(values, kind="stable")
         values, share = values[order], share[order]
         below = np.concatenate([[0.0], np.cumsum(share)])
@@ -97,5 +101,5 @@ class Divergences:
             thetas[:, places.threshold] + thetas[:, places.threshold_trend] @ self._from_largest.T
         )
         odds -= (threshold + thetas[:, places.size_threshold])[:, self._size[which]]
-        odds *= np.exp(-np.clip(thetas[:, places.width], *WIDTHS))
+        odds *= np.exp(-np.clip(thetas[:, places.width], *LOG_WIDTH_LIMITS))
         return np.asarray(odds @ self.share[which] - np.logaddexp(0, odds).sum(axis=1))

@@ -16,26 +16,26 @@ from extrap.laws.base import Array
 
 SIGMA, SIGMA_SD = 0.006, 1.2
 """Median of a run's noise, and standard deviation of its logarithm: .2 to 2 % within one."""
-SHARE, SHARE_SD = 0.1, 0.8
+MISFIT_SHARE, MISFIT_SHARE_SD = 0.1, 0.8
 """The same of the misfit, as a share of the excess."""
 GROWTH_SD = 0.25
 """Of the slope of ln noise a doubling."""
-COMMON, OWN = (1.5, 3.0), (1.0, 4.0)
+COMMON_SHARE_PRIOR, OWN_SHARE_PRIOR = (1.5, 3.0), (1.0, 4.0)
 """Beta distributions of the share of the variance that a seed has at all sizes, and at one."""
-FLOOR = 2e-4
+LEAST_NOISE_SD = 2e-4
 """Of the noise: losses are written with so many digits."""
-LEAST_SD = 1e-4
+LEAST_EFFECT_SD = 1e-4
 """Of seed effects."""
 MOST_SDS = 4.0
 """Residuals count up to that many standard deviations."""
-FEWEST_SIZES = 3
+LEAST_SIZES_OF_GROWTH = 3
 """From which on noise may grow with size."""
-LEAST_DOF = 2.0
+LEAST_SIGMA_DOF = 2.0
 """Degrees of freedom of sigma at least."""
 NONE: Array = np.zeros(0)
 SIGMAS = np.linspace(math.log(3e-4), math.log(0.2), 20)
-SHARES = math.log(SHARE) + SHARE_SD * np.linspace(-2, 2.7, 7)
-STEPS, SHARE_STEPS = np.linspace(-4, 4, 21), np.linspace(-3, 3, 9)
+MISFIT_SHARES = math.log(MISFIT_SHARE) + MISFIT_SHARE_SD * np.linspace(-2, 2.7, 7)
+SIGMA_STEPS, MISFIT_SHARE_STEPS = np.linspace(-4, 4, 21), np.linspace(-3, 3, 9)
 """First grids of ln sigma and ln share; points of finer grids, in standard deviations about the
 means of the coarser ones."""
 GROWTHS = GROWTH_SD * np.linspace(-3, 3, 25)
@@ -58,9 +58,9 @@ class SurfaceNoise:
 
     sigma: float
     growth: float = 0.0
-    share: float = SHARE
-    common_sd: float = LEAST_SD
-    own_sd: float = LEAST_SD
+    share: float = MISFIT_SHARE
+    common_sd: float = LEAST_EFFECT_SD
+    own_sd: float = LEAST_EFFECT_SD
     dof: float = 3.0
 
     def variances(self, excess: Array, size_logs: Array, extra: Array) -> tuple[Array, Array]:
@@ -71,8 +71,8 @@ class SurfaceNoise:
             size_logs: Mean log2 of their sizes over the largest.
             extra: Standard deviation of what was completed.
         """
-        own = (self.sigma * self.growths(size_logs)) ** 2 + extra**2 + FLOOR**2
-        return own, (self.share * excess) ** 2
+        noise_variance = (self.sigma * self.growths(size_logs)) ** 2 + extra**2 + LEAST_NOISE_SD**2
+        return noise_variance, (self.share * excess) ** 2
 
     def damped(self, before: SurfaceNoise) -> SurfaceNoise:
         """Halfway from the noise of the previous pass, so that passes do not oscillate."""
@@ -129,9 +129,9 @@ class CellMeans:
 
     def log_likelihood(self, sigma: Array, growth: Array, share: Array) -> Array:
         """Of ln sigma, growth and ln share, which broadcast; the last axis must be cells'."""
-        own = np.exp(2 * sigma + 2 * growth * self.size_logs) + FLOOR**2
+        noise_variance = np.exp(2 * sigma + 2 * growth * self.size_logs) + LEAST_NOISE_SD**2
         misfit = np.exp(2 * share) * self.excess**2
-        run, mean = own + misfit, own / self.n + misfit
+        run, mean = noise_variance + misfit, noise_variance / self.n + misfit
         logs = self.left * np.log(mean) + self.mean**2 / mean
         if (self.n > 1).any():
             logs += (self.n - 1) * np.log(run) + self.within / run
@@ -146,7 +146,7 @@ class NoisePosterior:
         sigmas, growths, shares: Grids of ln sigma, of growth and of ln share, (I,), (J,), (H,).
         of_growth: Joint probabilities of sigma and growth, (I, J).
         of_share: Joint probabilities of sigma and share, (I, H).
-        common, own: Probabilities of `VARIANCE_SHARES` of the seed effects; empty without.
+        of_common, of_own: Probabilities of `VARIANCE_SHARES` of the seed effects; empty without.
     """
 
     sigmas: Array
@@ -154,8 +154,8 @@ class NoisePosterior:
     shares: Array
     of_growth: Array
     of_share: Array
-    common: Array
-    own: Array
+    of_common: Array
+    of_own: Array
 
     def mean(self) -> SurfaceNoise:
         """Posterior means, those of scales as of their logarithms."""
@@ -163,17 +163,17 @@ class NoisePosterior:
         log_sigma = float(of_sigma @ self.sigmas)
         variance = max(4 * float(of_sigma @ (self.sigmas - log_sigma) ** 2), 1e-4)  # of ln sigma²
         logs = 0.5 * np.log(VARIANCE_SHARES / (1 - VARIANCE_SHARES))
-        common, own = (
+        common_sd, own_sd = (
             math.exp(log_sigma + float(part @ logs)) if len(part) else 0.0
-            for part in (self.common, self.own)
+            for part in (self.of_common, self.of_own)
         )
         return SurfaceNoise(
             sigma=math.exp(log_sigma),
             growth=float(self.of_growth.sum(axis=0) @ self.growths),
             share=math.exp(float(self.of_share.sum(axis=0) @ self.shares)),
-            common_sd=common,
-            own_sd=own,
-            dof=max(2 / variance, LEAST_DOF),
+            common_sd=common_sd,
+            own_sd=own_sd,
+            dof=max(2 / variance, LEAST_SIGMA_DOF),
         )
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[SurfaceNoise, Array]:
@@ -189,7 +189,7 @@ class NoisePosterior:
             math.sqrt(chosen / (1 - chosen)) if chosen else 0.0
             for chosen in (
                 rng.choice(VARIANCE_SHARES, p=part) if len(part) else 0.0
-                for part in (self.common, self.own)
+                for part in (self.of_common, self.of_own)
             )
         ]
         sigma = math.exp(float(of_sigma @ self.sigmas))
@@ -212,15 +212,15 @@ def estimate(cells: CellMeans, now: SurfaceNoise, *, n_sizes: int) -> NoisePoste
         n_sizes: Of the sweep.
     """
     growth = np.array(now.growth)
-    first = _of_share(cells, SIGMAS, SHARES, growth)
-    sigmas = _about(SIGMAS, first.sum(axis=1), STEPS)
-    shares = _about(SHARES, first.sum(axis=0), SHARE_STEPS)
+    first = _of_share(cells, SIGMAS, MISFIT_SHARES, growth)
+    sigmas = _about(SIGMAS, first.sum(axis=1), SIGMA_STEPS)
+    shares = _about(MISFIT_SHARES, first.sum(axis=0), MISFIT_SHARE_STEPS)
     of_share = _of_share(cells, sigmas, shares, growth)
-    sigmas = _about(sigmas, of_share.sum(axis=1), STEPS)
-    shares = _about(shares, of_share.sum(axis=0), SHARE_STEPS)
+    sigmas = _about(sigmas, of_share.sum(axis=1), SIGMA_STEPS)
+    shares = _about(shares, of_share.sum(axis=0), MISFIT_SHARE_STEPS)
     of_share = _of_share(cells, sigmas, shares, growth)
     log_share = of_share.sum(axis=0) @ shares
-    growths = GROWTHS if n_sizes >= FEWEST_SIZES else np.zeros(1)
+    growths = GROWTHS if n_sizes >= LEAST_SIZES_OF_GROWTH else np.zeros(1)
     grid = cells.log_likelihood(sigmas[:, None, None], growths[:, None], log_share)
     of_growth = _log_prior(sigmas)[:, None] - 0.5 * (growths / GROWTH_SD) ** 2
     return NoisePosterior(
@@ -229,15 +229,15 @@ def estimate(cells: CellMeans, now: SurfaceNoise, *, n_sizes: int) -> NoisePoste
         shares=shares,
         of_growth=_normalised(grid + of_growth),
         of_share=of_share,
-        common=NONE,
-        own=NONE,
+        of_common=NONE,
+        of_own=NONE,
     )
 
 
 def _of_share(cells: CellMeans, sigmas: Array, shares: Array, growth: Array) -> Array:
     """Joint probabilities of ln sigma and ln share."""
     logs = cells.log_likelihood(sigmas[:, None, None], growth, shares[:, None])
-    of_share = -0.5 * ((shares - math.log(SHARE)) / SHARE_SD) ** 2
+    of_share = -0.5 * ((shares - math.log(MISFIT_SHARE)) / MISFIT_SHARE_SD) ** 2
     return _normalised(logs + _log_prior(sigmas)[:, None] + of_share)
 
 
@@ -262,7 +262,7 @@ def of_seeds(
     """
     if not len(effects):
         return NONE
-    raw = 1 / np.maximum(1 / variances - max(now, LEAST_SD) ** -2.0, 1e-12)
+    raw = 1 / np.maximum(1 / variances - max(now, LEAST_EFFECT_SD) ** -2.0, 1e-12)
     raw = np.clip(raw, 1e-12, 1e6)
     seen = effects * raw / variances  # without their prior
     squares = sigma**2 * VARIANCE_SHARES / (1 - VARIANCE_SHARES)

@@ -16,20 +16,20 @@ from extrap.records import Runs
 from extrap.records.numbers import format_quantity
 
 Indices = npt.NDArray[np.intp]
-MOST_SEEDS, MOST_PAIRS = 12, 48
+MOST_COMMON_SEEDS, MOST_PAIRS = 12, 48
 """Seeds that several sizes have, and seeds at one size, up to which each has an effect."""
 FEW = 3
 """Finished runs at least from which pruned ones are completed."""
-LEAST_SD = 0.01
+LEAST_COMPLETION_SD = 0.01
 """Of the log loss of a completed run."""
-SIZE_SD, STANDING_SD, VALUE_SD = 0.05, 0.5, 0.1
+SIZE_GAIN_SD, STANDING_SD, VALUE_SD = 0.05, 0.5, 0.1
 """Of gains by size, of their slope over log losses at a step, and over an octave of a value, all
 about 0: runs keep their distances."""
 ROBUST = 1.4826
 """Standard deviation over the median absolute deviation, of a normal distribution."""
-DIGITS = 9
+LOG2_DECIMALS = 9
 """Decimals of log2 sizes."""
-SAME = 6
+CELL_DECIMALS = 6
 """Decimals of log2 values within which runs are of one cell."""
 
 
@@ -98,13 +98,13 @@ def arrays_of(runs: Runs, pinned: Mapping[str, Mapping[str, float]] | None = Non
     n_lacking = int((~is_here).sum()) if is_pruned else 0
     frame = frame[is_here].reset_index(drop=True)
     diverged = (frame["status"] == "diverged").to_numpy()
-    logs = np.round(np.log2(frame[list(runs.sizes)].to_numpy(dtype=float)), DIGITS)
+    logs = np.round(np.log2(frame[list(runs.sizes)].to_numpy(dtype=float)), LOG2_DECIMALS)
     log_sizes, size = np.unique(logs, axis=0, return_inverse=True)
     order = np.argsort(log_sizes.mean(axis=1), kind="stable")
     log_sizes, size = log_sizes[order], np.argsort(order, kind="stable")[size.ravel()]
     values = np.log2(frame[list(runs.tuned)].to_numpy(dtype=float))
     for name, column in zip(runs.tuned, values.T, strict=True):
-        if len(column) and np.ptp(column) < 10.0**-SAME:
+        if len(column) and np.ptp(column) < 10.0**-CELL_DECIMALS:
             value = format_quantity(2.0 ** float(column[0]))
             raise DataError(
                 f"a tuned column needs at least two values, got {name} = {value} in all "
@@ -115,7 +115,7 @@ def arrays_of(runs: Runs, pinned: Mapping[str, Mapping[str, float]] | None = Non
         for column, slope in by_size.items():
             slopes[runs.sizes.index(column), runs.tuned.index(name)] = slope
     values -= (log_sizes - log_sizes.max(axis=0))[size] @ np.nan_to_num(slopes)
-    key = np.column_stack([size, np.round(values, SAME), diverged])
+    key = np.column_stack([size, np.round(values, CELL_DECIMALS), diverged])
     cell = np.unique(key, axis=0, return_inverse=True)[1].ravel()
     seeds, common_seeds = _seed_effects(frame["seed"].astype(str), size, ~diverged, len(log_sizes))
     completion_sd, offset_sd = (
@@ -154,7 +154,7 @@ def _seed_effects(
     has_run = np.zeros((len(labels), n_sizes), dtype=bool)
     has_run[seed, size] = True
     common = np.flatnonzero(has_run.sum(axis=1) > 1)
-    if len(common) > MOST_SEEDS:
+    if len(common) > MOST_COMMON_SEEDS:
         common = common[:0]
     pairs = np.argwhere(at_size.T > 1)
     if len(pairs) > MOST_PAIRS:
@@ -198,7 +198,12 @@ def complete_pruned(runs: Runs) -> pd.DataFrame:
         }
         indicators = {f"size {i}": (sizes == i).astype(float) for i in sizes[log_losses.index]}
         x = pd.DataFrame({"all": 1.0} | indicators | columns)
-        sds = [np.inf, *[SIZE_SD] * len(indicators), STANDING_SD, *[VALUE_SD] * values.shape[1]]
+        sds = [
+            np.inf,
+            *[SIZE_GAIN_SD] * len(indicators),
+            STANDING_SD,
+            *[VALUE_SD] * values.shape[1],
+        ]
         gain, sd, offset = _gain(
             x.loc[log_losses.index].to_numpy(), gains.to_numpy(), x.loc[run].to_numpy(), sds
         )
@@ -212,9 +217,9 @@ def _gain(
     x: Array, gains: Array, point: Array, sds: Sequence[float]
 ) -> tuple[float, float, float]:
     """By a line through gains, with sds of its coefficients: the gain, its scatter, its error."""
-    scatter = max(ROBUST * float(np.median(np.abs(gains - np.median(gains)))), LEAST_SD)
+    scatter = max(ROBUST * float(np.median(np.abs(gains - np.median(gains)))), LEAST_COMPLETION_SD)
     for _ in range(3):
         covariance = np.linalg.inv(x.T @ x / scatter**2 + np.diag(np.array(sds) ** -2.0))
         line = covariance @ x.T @ gains / scatter**2
-        scatter = max(ROBUST * float(np.median(np.abs(gains - x @ line))), LEAST_SD)
+        scatter = max(ROBUST * float(np.median(np.abs(gains - x @ line))), LEAST_COMPLETION_SD)
     return float(point @ line), scatter, float(np.sqrt(point @ covariance @ point))

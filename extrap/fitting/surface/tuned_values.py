@@ -15,7 +15,7 @@ from extrap.fitting.surface.fitted_sizes import estimate
 from extrap.laws.base import Array
 from extrap.records import Estimate, Interval, KeptValue, Optimum, Recommendation
 
-MOST_FLAT_COST, LEAST_FLAT_OCTAVES, N_TRIED = 0.003, 2.0, 17
+MOST_FLAT_COST, LEAST_FLAT_OCTAVES, N_FLAT_VALUES = 0.003, 2.0, 17
 """Mean log excess up to which a value does as well as the best, over how many octaves at least a
 column is called flat, and at how many values that is looked at."""
 N_EXCESSES = 100
@@ -52,20 +52,20 @@ class TunedValues:
     def estimates(self) -> dict[str, Estimate]:
         """Tuned column → its optimum."""
         columns = zip(self.names, self.draws.optimum.T, self.draws.law.T, strict=True)
-        return {name: estimate(own, law, level=self.level) for name, own, law in columns}
+        return {name: estimate(optimum, law, level=self.level) for name, optimum, law in columns}
 
     @property
     def recommendation(self) -> Recommendation:
         """The values to use."""
-        found, off = self.answer, self.answer.values - self.optimum
+        answer, off = self.answer, self.answer.values - self.optimum
         return Recommendation(
             size=self.size,
-            tuned=dict(zip(self.names, (2.0**found.values).tolist(), strict=True)),
+            tuned=dict(zip(self.names, (2.0**answer.values).tolist(), strict=True)),
             octaves=dict(zip(self.names, off.tolist(), strict=True)),
-            expected_excess=found.cost,
-            expected_cost=found.mistuned,
+            expected_excess=answer.cost,
+            expected_cost=answer.mistuned,
             at_optimum=float(self.draws.costs(self.optimum[None]).mean()),
-            chance_of_divergence=None if self.draws.steepness is None else found.chance,
+            chance_of_divergence=None if self.draws.steepness is None else answer.chance,
         )
 
     @cached_property
@@ -95,8 +95,8 @@ class TunedValues:
         """
         values = self.optimum + self.octaves(tuned)
         is_free = np.array([name not in tuned for name in self.names])
-        own = replace(self.draws, optimum=np.where(is_free, values, self.draws.optimum))
-        return _over_best(own, values)
+        draws = replace(self.draws, optimum=np.where(is_free, values, self.draws.optimum))
+        return _over_best(draws, values)
 
     def excesses_at(self, octaves: Array) -> Array:
         """The same of all columns at a distance from the median of the optimum, (D,); (n,)."""
@@ -107,14 +107,14 @@ class TunedValues:
         if self.draws.steepness is None:
             return 0.0
         pairs = zip(self.names, self.answer.values, strict=True)
-        values = np.array([math.log2(tuned[n]) if n in tuned else own for n, own in pairs])
+        values = np.array([math.log2(tuned[n]) if n in tuned else advised for n, advised in pairs])
         return float(self.draws.chances(values[None]).mean())
 
     def penalty(self, tuned: Mapping[str, float]) -> tuple[float, Interval]:
         """Mean of `excesses`, and their interval, which reaches at least to the mean."""
-        found = self.excesses(tuned)
-        low, high = np.quantile(found, [0.5 - self.level / 2, 0.5 + self.level / 2]).tolist()
-        mean = float(found.mean())
+        excesses = self.excesses(tuned)
+        low, high = np.quantile(excesses, [0.5 - self.level / 2, 0.5 + self.level / 2]).tolist()
+        mean = float(excesses.mean())
         return mean, Interval(min(low, mean), max(high, mean))
 
     def possible_excesses(
@@ -143,20 +143,20 @@ class TunedValues:
         start = finished[-1 if from_largest else 0]
         kept_values = []
         for j, name in enumerate(self.names):
-            kept = start.tuned[name].value
-            assert kept is not None
-            penalty, penalty_pi = self.penalty({name: kept})
+            value = start.tuned[name].value
+            assert value is not None
+            penalty, penalty_pi = self.penalty({name: value})
             kept_values.append(
                 KeptValue(
                     tuned=name,
-                    kept=kept,
+                    kept=value,
                     kept_from=dict(start.size),
                     size=self.size,
                     level=self.level,
-                    octaves=math.log2(kept) - float(self.optimum[j]),
+                    octaves=math.log2(value) - float(self.optimum[j]),
                     penalty=penalty,
                     penalty_pi=penalty_pi,
-                    chance_of_divergence=self.chance({name: kept}),
+                    chance_of_divergence=self.chance({name: value}),
                 )
             )
         return tuple(kept_values)
@@ -171,8 +171,8 @@ class TunedValues:
             lowest: The lowest one that was tried.
             highest: The highest.
         """
-        tries, j = np.geomspace(lowest, highest, N_TRIED), self.names.index(name)
-        values = np.repeat(self.optimum[None], N_TRIED, axis=0)
+        tries, j = np.geomspace(lowest, highest, N_FLAT_VALUES), self.names.index(name)
+        values = np.repeat(self.optimum[None], N_FLAT_VALUES, axis=0)
         values[:, j] = np.log2(tries)
         part = _flat_part(self.typical.excesses(values)[0])
         if part is None or part[1] - part[0] <= 1:

@@ -20,7 +20,7 @@ from extrap.analyses.allocation.profiles import (
     minimum,
     profile_optima,
 )
-from extrap.fitting.ladder_prior import OF_COMPUTE
+from extrap.fitting.ladder_prior import COMPUTE_LADDERS
 
 SKEWED = ChinchillaLaw(E=1.69, A=406.4, B=410.7, alpha=0.46, beta=0.15)
 
@@ -301,7 +301,7 @@ def test_line_has_the_intervals_of_statsmodels(kind):
 
 def test_loss_of_a_line_is_doubted_by_at_most_a_share_of_its_change_beyond_the_optima():
     """8 % of the fall of ln L since the largest of them, Student's t with 3 degrees."""
-    found = replace(optima(np.zeros(8), 0.01), prior=OF_COMPUTE)
+    found = replace(optima(np.zeros(8), 0.01), prior=COMPUTE_LADDERS)
     noisy = replace(found, loss=found.loss * np.exp(0.004 * SCATTER))
     exact, doubted = (each.expected_loss(1e24, level=0.95) for each in (found, noisy))
     at, last = (2 + 3 * (c / 1e18) ** -0.1 for c in (1e24, 1e18 * 4.0**7))
@@ -315,7 +315,7 @@ def test_loss_of_a_line_is_doubted_by_at_most_a_share_of_its_change_beyond_the_o
 
 def test_loss_of_a_line_is_the_forecast_of_the_least_losses_over_compute():
     found = optima(np.zeros(8), 0.01)
-    found = replace(found, loss=found.loss * np.exp(0.002 * SCATTER), prior=OF_COMPUTE)
+    found = replace(found, loss=found.loss * np.exp(0.002 * SCATTER), prior=COMPUTE_LADDERS)
     table = pd.DataFrame({"flops": np.exp(found.log_flops), "loss": found.loss})
     made = forecast(read_runs(table, size="flops", tune=()), level=0.9).at(flops=1e24)
     loss = found.expected_loss(1e24, level=0.9)

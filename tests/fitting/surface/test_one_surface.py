@@ -72,11 +72,11 @@ def test_slopes_of_runs_and_odds_are_those_of_differences(surface):
     theta = surface.theta + 0.05 * rng.normal(size=len(surface.theta))
 
     def values(point):
-        state = surface._at(point)
+        state = surface._state_at(point)
         near = state.residual[state.is_plain]
         return np.concatenate([-near, [state.odds[0]]])
 
-    state = surface._at(theta)
+    state = surface._state_at(theta)
     of_odds = np.zeros(len(theta))
     of_odds[surface.places.divergence] = state.odds[1] @ state.odds[3]
     slopes = np.vstack([state.slopes[state.is_plain], of_odds])
@@ -183,7 +183,7 @@ def test_information_is_the_curvature_of_the_density():
         by = np.zeros(len(surface.theta))
         by[place] = 1e-4
         points = [surface.theta + sign * by for sign in (-1, 0, 1)]
-        costs = [surface._cost(surface._at(p), p, surface._variance) for p in points]
+        costs = [surface._cost(surface._state_at(p), p, surface._variance) for p in points]
         curvature = (costs[0] - 2 * costs[1] + costs[2]) / 1e-8 / 2
         ratios.append(surface.information[place, place] / curvature)
     assert np.mean(ratios) == pytest.approx(1, abs=0.07)
@@ -220,8 +220,8 @@ def test_the_best_runs_of_a_size_are_never_taken_to_be_far_off():
     surface = Surface(arrays(make_table(noise=0.01, seed=2)))
     theta = surface.theta.copy()
     theta[surface.places.loss] -= 1.0
-    assert np.bincount(surface._size[surface._at(theta).is_plain]).min() >= 3
-    assert surface._at(theta).residual[surface._at(theta).is_plain].min() > 0.5
+    assert np.bincount(surface._size[surface._state_at(theta).is_plain]).min() >= 3
+    assert surface._state_at(theta).residual[surface._state_at(theta).is_plain].min() > 0.5
 
 
 def test_a_threshold_does_not_hide_what_another_column_costs():

@@ -9,7 +9,7 @@ import pytest
 import extrap
 from benchmarks.sweeps import make_table, simulate, true_lr
 from extrap.fitting.surface.fitted_sizes import fit_sweep
-from extrap.fitting.surface.optimum_law import BENDS, check_curvature, law_of_optimum
+from extrap.fitting.surface.optimum_law import LAW_BENDS, check_curvature, law_of_optimum
 from extrap.forecasting.documents import load_forecast, save_forecast
 from tests.checking.byhand import of_rate
 
@@ -101,8 +101,8 @@ def test_a_bend_is_seen_and_followed(bend):
         table, best = sweep_of(bend, seed=seed)
         draws = fitted(table)
         law, test = law_of(draws), check_curvature(draws, 0)
-        flagged += law.flags == (BENDS,)
-        assert (law.flags == (BENDS,)) == test.bends
+        flagged += law.flags == (LAW_BENDS,)
+        assert (law.flags == (LAW_BENDS,)) == test.bends
         assert test.curvature == pytest.approx(bend, abs=4 * test.se)
         low, high = np.quantile(draws.at(np.log2([target])).optimum[:, 0], [0.05, 0.95])
         assert low < math.log2(best(target)) < high

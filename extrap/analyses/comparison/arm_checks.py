@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from extrap.analyses.comparison.arm_table import ArmTable
-from extrap.analyses.comparison.contrasts import MIN_SIZES
 from extrap.errors import DataError, argument
+from extrap.fitting.designs import MIN_SIZES
 from extrap.reading.columns import find_column
 from extrap.reading.mixtures import refuse_mixtures
 from extrap.reading.names import RATES
@@ -21,9 +21,9 @@ from extrap.reading.reader import as_runs, known_of
 from extrap.records import WITHOUT_SEED, Runs, condition_text
 from extrap.records.notes import COPIES, POOLED, SEEDLESS_COPIES, USING, of_codes, values_of
 
-LOSSES = (1e-50, 1e50)
+LOSS_RANGE = (1e-50, 1e50)
 """Losses beyond these are of a broken unit, and their squares and ratios beyond floats."""
-UNIT_TOLERANCE = 0.04
+UNIT_MATCH_LOG_RATIO = 0.04
 """Log ratio within which losses of all sizes look like one loss in two units."""
 MIN_LOG_PERPLEXITY = 1e-9
 """Smaller log losses are raised to it before their logarithm is taken."""
@@ -56,10 +56,10 @@ def read_arms(
             f"them apart, {argument('by', 'recipe')}."
         )
     read: dict[str, Runs] = {}
-    known: dict[str, Any] = {}
+    request_fields: dict[str, Any] = {}
     for name, source in arms.items():
-        read[name] = as_runs(source, columns, may_mix=True, **known)
-        known = known_of(read[name])
+        read[name] = as_runs(source, columns, may_mix=True, **request_fields)
+        request_fields = known_of(read[name])
     return read
 
 
@@ -134,16 +134,18 @@ def check_arms(
 
 def _check_alike(arms: Mapping[str, Runs]) -> None:
     """Refuse losses of different columns, or measured on different data."""
-    found: dict[str, dict[str, list[str]]] = {}
+    values_by_column: dict[str, dict[str, list[str]]] = {}
     for name, runs in arms.items():
         for loss in known_of(runs)["losses"]:
-            found.setdefault("loss", {})[name] = [loss]
+            values_by_column.setdefault("loss", {})[name] = [loss]
         frame = runs.to_frame()
         for column in filter(EVALUATION_COLUMN.search, map(str, frame)):
-            found.setdefault(column, {})[name] = sorted(set(frame[column].map(condition_text)))
-    for column, values in found.items():
-        if len({tuple(each) for each in values.values()}) > 1:
-            texts = "; ".join(f"{name}: {', '.join(each)}" for name, each in values.items())
+            values_by_column.setdefault(column, {})[name] = sorted(
+                set(frame[column].map(condition_text))
+            )
+    for column, values in values_by_column.items():
+        if len({tuple(entries) for entries in values.values()}) > 1:
+            texts = "; ".join(f"{name}: {', '.join(entries)}" for name, entries in values.items())
             raise DataError(
                 f"recipes need one loss, measured alike; they differ in {column} ({texts}); name "
                 f"a column that all have with {argument('loss', ...)}, or evaluate them alike."
@@ -169,7 +171,7 @@ def check_units(table: ArmTable, plain: str, treated: str) -> None:
         "perplexities and log losses": np.log(larger.clip(MIN_LOG_PERPLEXITY)) - smaller,
     }
     for units, by_size in off.items():
-        if (np.abs(by_size) < UNIT_TOLERANCE).all():
+        if (np.abs(by_size) < UNIT_MATCH_LOG_RATIO).all():
             raise DataError(
                 f"recipes need losses in one unit, those of {plain!r} and {treated!r} differ as "
                 f"{units} do; convert one."
@@ -188,10 +190,10 @@ def rates_at(runs: Runs, size: Mapping[str, float]) -> int | None:
 
 def _check_losses(name: str, frame: pd.DataFrame) -> None:
     losses = frame.loc[frame["status"].eq("complete"), "loss"].astype(float)
-    wild = losses[~losses.between(*LOSSES)]
+    wild = losses[~losses.between(*LOSS_RANGE)]
     if len(wild):
         raise DataError(
-            f"losses must lie between {LOSSES[0]:g} and {LOSSES[1]:g}, {name!r} has "
+            f"losses must lie between {LOSS_RANGE[0]:g} and {LOSS_RANGE[1]:g}, {name!r} has "
             f"{wild.iloc[0]:g}; check the loss column or its unit."
         )
 
@@ -211,7 +213,7 @@ def _check_undeclared(name: str, arms: Mapping[str, Runs], measured: Iterable[st
     try:
         refuse_mixtures(runs, ignored=[*ignored, *measured], rule=rule)
     except DataError as error:
-        frames = [each.to_frame() for each in arms.values()]
+        frames = [arm.to_frame() for arm in arms.values()]
         choices = [c for c in error.choices if all(_has(f, c.arguments) for f in frames)]
         raise DataError(error.args[0], choices) from None
 
@@ -231,15 +233,15 @@ def without_copies(arms: Mapping[str, Runs]) -> tuple[dict[str, Runs], list[str]
     Copies that have a seed are averaged with their original and change nothing; without one each
     would pass for a seed of its own.
     """
-    found, notes = {}, []
+    distinct_arms, notes = {}, []
     for name, runs in arms.items():
         notes += [f"{name}: {note}" for note in of_codes(runs.notes, COPIES)]
-        kept = runs.with_seedless_once()
-        n_left_out = len(runs) - len(kept)
+        distinct_runs = runs.with_seedless_once()
+        n_left_out = len(runs) - len(distinct_runs)
         if n_left_out:
             notes.append(
                 f"{name}: {n_left_out} run(s) without a seed repeat size, tuned values and "
                 "loss of an earlier one; copies count once."
             )
-        found[name] = kept
-    return found, notes
+        distinct_arms[name] = distinct_runs
+    return distinct_arms, notes

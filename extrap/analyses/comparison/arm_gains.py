@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from extrap.analyses.comparison.arm_table import ArmTable, are_on_line, arm_table
-from extrap.analyses.comparison.contrasts import MIN_SIZES
 from extrap.analyses.comparison.gain import GainLaw, Pairs, fit_gain
 from extrap.analyses.comparison.seed_losses import Arm, Key
+from extrap.fitting.designs import MIN_SIZES
 from extrap.fitting.posterior import LossPosterior, fit_posterior
 from extrap.laws.base import Array
 
@@ -58,15 +58,15 @@ def _tell_law(keys: Sequence[Key]) -> bool:
 
 def _of_pairs(table: ArmTable) -> Pairs:
     """At common sizes; two runs that are not paired scatter as a pair does."""
-    counts = [np.isfinite(each).sum(axis=1) for each in table.scattered]
-    off = [each - np.nanmean(each, axis=1, keepdims=True) for each in table.scattered]
+    counts = [np.isfinite(sample).sum(axis=1) for sample in table.scattered]
+    off = [sample - np.nanmean(sample, axis=1, keepdims=True) for sample in table.scattered]
     n_arms = len(table.scattered)
     return Pairs(
         doublings=_doublings(np.array(table.keys)[:, 0]),
         smallest=table.keys[0][0],
         gains=(-table.differences).tolist(),
         n_pairs=(n_arms / sum(1 / n for n in counts)).tolist(),
-        squares=n_arms * float(sum(np.nansum(each**2) for each in off)),
+        squares=n_arms * float(sum(np.nansum(sample**2) for sample in off)),
         dof=float(sum((n - 1).sum() for n in counts)),
     )
 

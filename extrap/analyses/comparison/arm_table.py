@@ -27,6 +27,7 @@ ONE_SEED_SHARE = 0.5
 it cannot be known; taken to be the most, as `ASSUMED_SHARE` in `extrap.fitting.seed_noise`. It
 widens numbers off the laws; means and tests rest on it wholly and are not given."""
 ONE_SEED_RATIO = ONE_SEED_SHARE / (1 - ONE_SEED_SHARE)
+"""Variance that a seed has at all sizes alike, over the rest, where one seed was used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -129,28 +130,30 @@ def leave_out_pairs(table: ArmTable) -> tuple[Array, Array, npt.NDArray[np.intp]
         them, same shape; the sample of each pair left out: 0, or the arm if runs are not paired.
     """
     arms = [without_seed_effects(arm) for arm in (table.plain, table.treated)]
-    known = [np.isfinite(arm) for arm in arms]
+    has_loss = [np.isfinite(arm) for arm in arms]
     samples = (0,) if table.is_paired else (0, 1)
-    pairs = [(sample, i, j) for sample in samples for i, j in np.argwhere(known[sample])]
+    pairs = [(sample, i, j) for sample in samples for i, j in np.argwhere(has_loss[sample])]
     means, counts = [], []
     for arm, values in enumerate(arms):
-        kept = np.repeat(known[arm][None], 1 + len(pairs), axis=0)
+        is_used = np.repeat(has_loss[arm][None], 1 + len(pairs), axis=0)
         for row, (sample, i, j) in enumerate(pairs, 1):
             if table.is_paired or arm == sample:
-                kept[row, i, j] = False
-        counts.append(kept.sum(axis=2).astype(float))
-        means.append(np.where(kept, values, 0.0).sum(axis=2) / np.maximum(counts[-1], 1.0))
+                is_used[row, i, j] = False
+        counts.append(is_used.sum(axis=2).astype(float))
+        means.append(np.where(is_used, values, 0.0).sum(axis=2) / np.maximum(counts[-1], 1.0))
     strata = np.array([sample for sample, _, _ in pairs], dtype=int)
     return np.array(means), np.array(counts), strata
 
 
-def _filled(rows: Sequence[Mapping[object, float]], kept: Sequence[Iterable[object]]) -> Array:
-    seeds = list(dict.fromkeys(seed for row in kept for seed in row))
-    found = np.full((len(rows), len(seeds)), np.nan)
-    for i, (row, own) in enumerate(zip(rows, kept, strict=True)):
-        for seed in own:
-            found[i, seeds.index(seed)] = row[seed]
-    return found
+def _filled(
+    rows: Sequence[Mapping[object, float]], used_seeds: Sequence[Iterable[object]]
+) -> Array:
+    seeds = list(dict.fromkeys(seed for row in used_seeds for seed in row))
+    losses = np.full((len(rows), len(seeds)), np.nan)
+    for i, (row, row_seeds) in enumerate(zip(rows, used_seeds, strict=True)):
+        for seed in row_seeds:
+            losses[i, seeds.index(seed)] = row[seed]
+    return losses
 
 
 def are_on_line(logs: Array) -> bool:
@@ -167,7 +170,7 @@ def mean_error(table: ArmTable) -> Error | None:
 
     Where some sizes have a single seed, that of one of these: their errors may be common to all.
     """
-    errors = [seed_mean(each) for each in table.scattered]
+    errors = [seed_mean(sample) for sample in table.scattered]
     if all(error is not None for error in errors):
         return combine(*(error for error in errors if error is not None))
     of_sizes = size_errors(table)
@@ -176,10 +179,12 @@ def mean_error(table: ArmTable) -> Error | None:
 
 def size_errors(table: ArmTable) -> list[Error] | None:
     """Errors of the differences at the sizes; None where every size has a single seed."""
-    errors = [size_means(each) for each in table.scattered]
-    if any(each is None for each in errors):
+    errors = [size_means(sample) for sample in table.scattered]
+    if any(sample_errors is None for sample_errors in errors):
         return None
-    pairs = zip(*(each for each in errors if each is not None), strict=True)
+    pairs = zip(
+        *(sample_errors for sample_errors in errors if sample_errors is not None), strict=True
+    )
     return [combine(*of_size) for of_size in pairs]
 
 
@@ -198,7 +203,7 @@ def single_run_error(table: ArmTable) -> Error | None:
 def effect_of_seeds(table: ArmTable) -> Error:
     """Error of a number that moves with all sizes alike, by the effects of seeds on these."""
     if table.n_seeds > 1:
-        return combine(*(seed_effect(each) for each in table.scattered))
+        return combine(*(seed_effect(sample) for sample in table.scattered))
     single = single_run_error(table)
     assert single is not None  # five sizes or more
     return Error(single.se * math.sqrt(ONE_SEED_RATIO), single.dof)

@@ -12,9 +12,9 @@ from extrap.analyses.sweep.sizes import path_axis
 from extrap.records import Measure
 from extrap.reporting.charts import Axis, Row, RowsChart, Series, XYChart, points
 
-MARKERS = ("o", "s", "D", "^", "v", "<")
+RECIPE_MARKERS = ("o", "s", "D", "^", "v", "<")
 """Of the recipes, the plain one first."""
-INKS = ("law", "warn", "good")
+TREATMENT_INKS = ("law", "warn", "good")
 """Of up to three treated recipes; more have colours of a ramp."""
 MOST_BARS = 3
 """Recipes whose intervals can be drawn at one size without covering each other."""
@@ -22,13 +22,13 @@ MOST_BARS = 3
 
 def _style(arms: Sequence[str], arm: str) -> tuple[str, str]:
     """Ink and marker of a recipe."""
-    place, n = arms.index(arm), len(arms)
-    marker = MARKERS[place % len(MARKERS)]
-    if place == 0:
+    index, n = arms.index(arm), len(arms)
+    marker = RECIPE_MARKERS[index % len(RECIPE_MARKERS)]
+    if index == 0:
         return "ink", marker
-    if n <= 1 + len(INKS):
-        return INKS[place - 1], marker
-    return f"size:{round((place - 1) / (n - 2), 3)}", marker
+    if n <= 1 + len(TREATMENT_INKS):
+        return TREATMENT_INKS[index - 1], marker
+    return f"size:{round((index - 1) / (n - 2), 3)}", marker
 
 
 def size_charts(
@@ -46,26 +46,26 @@ def size_charts(
 
     def marks(rows: Iterable[tuple[SizeDifference, Measure]], **style: Any) -> Series:
         """Measures that have a value, over size; with few recipes their intervals too."""
-        known = [(place.size[column], m) for place, m in rows if m.value is not None]
-        return points([(x, m.value, *(m.ci if few else ())) for x, m in known], **style)
+        with_value = [(row.size[column], m) for row, m in rows if m.value is not None]
+        return points([(x, m.value, *(m.ci if few else ())) for x, m in with_value], **style)
 
     losses, changes = list[Series](), list[Series]()
     for arm in comparison.arms:
         ink, marker = _style(comparison.arms, arm)
-        places, law = _places(comparison, arm), comparison.laws.get(arm)
-        here = [p for p in places if not p.is_forecast and axis.holds(p.size)]
-        ahead = [p for p in places if p.is_forecast]
-        seen = _places(check, arm) if check is not None and arm in check.arms else []
-        for at, style, is_measured in (
+        differences, law = _differences_of(comparison, arm), comparison.laws.get(arm)
+        here = [p for p in differences if not p.is_forecast and axis.holds(p.size)]
+        ahead = [p for p in differences if p.is_forecast]
+        seen = _differences_of(check, arm) if check is not None and arm in check.arms else []
+        for drawn, style, is_measured in (
             (here, {"marker": marker}, True),
             (ahead, {"marker": "P"}, False),
             (seen, {"marker": "X"}, False),
         ):
-            own = [(p, p.plain if arm == plain else p.treated) for p in at]
+            tuned_losses = [(p, p.plain if arm == plain else p.treated) for p in drawn]
             name = arm if is_measured and not law else ""  # else it is beside the law
-            losses.append(marks(own, ink=ink, label=name, **style))
+            losses.append(marks(tuned_losses, ink=ink, label=name, **style))
             if arm != plain:
-                gaps = [(p, p.difference) for p in at]
+                gaps = [(p, p.difference) for p in drawn]
                 line = {"line": "-", "label": arm} if is_measured else {}
                 changes.append(marks(gaps, ink=ink, **line, **style))
         curve = [(x, law.loss(axis.at(x))) for x in axis.values()] if law else []
@@ -91,34 +91,34 @@ def _against(plain: str, limits: tuple[float, float] | None = None) -> Axis:
     return Axis(f"loss against {plain}", is_log=False, is_percent=True, limits=limits)
 
 
-def _places(comparison: Comparison, arm: str) -> list[SizeDifference]:
+def _differences_of(comparison: Comparison, arm: str) -> list[SizeDifference]:
     """What is known of a recipe by size and at the target; the plain one's, of all contrasts."""
-    found = {
-        (*place.size.values(), place.is_forecast): place
+    by_size = {
+        (*row.size.values(), row.is_forecast): row
         for contrast in reversed(comparison.contrasts)
         if arm in (comparison.plain, contrast.treated)
-        for place in [*contrast.by_size, *filter(None, [contrast.at_target])]
+        for row in [*contrast.by_size, *filter(None, [contrast.at_target])]
     }
-    return list(found.values())
+    return list(by_size.values())
 
 
 def targets_chart(
     treatments: Sequence[Treatment], among: Sequence[Treatment] | None = None
 ) -> RowsChart:
     """The difference that decides, one row per treated recipe; the axis holds all `among`."""
-    known = [each.decisive.difference.value or 0.0 for each in among or treatments]
+    values = [treatment.decisive.difference.value or 0.0 for treatment in among or treatments]
     inks = {SURVIVES: "good", HURTS: "bad", FADES: "warn"}
     return RowsChart(
         title="Difference from the plain recipe",
-        axis=_against("the plain recipe", (min(known, default=0.0), max(known, default=0.0))),
+        axis=_against("the plain recipe", (min(values, default=0.0), max(values, default=0.0))),
         rows=tuple(
             Row(
-                label=each.label,
-                value=each.decisive.difference.value,
-                interval=each.decisive.difference.ci,
-                ink=inks.get(each.verdict, "muted"),
+                label=treatment.label,
+                value=treatment.decisive.difference.value,
+                interval=treatment.decisive.difference.ci,
+                ink=inks.get(treatment.verdict, "muted"),
             )
-            for each in treatments
+            for treatment in treatments
         ),
         reference=0.0,
     )

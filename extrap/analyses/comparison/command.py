@@ -86,7 +86,7 @@ def compare_command(
         raise click.UsageError(f"--output {output} is one of the tables; name another file.")
     target = None if at is None else target_of(at, next(iter(arms.values())))
     arms = {first: arms[first], **arms}
-    found = compare(
+    comparison = compare(
         arms,
         at=target,
         reference=reference or "",
@@ -96,18 +96,18 @@ def compare_command(
         **keywords,
     )
     return Printed(
-        found,
-        code=gate_code(found) if gate else FINE,
-        notes=[] if output is None else [_comparison_page(found, arms, output)],
+        comparison,
+        code=gate_code(comparison) if gate else FINE,
+        notes=[] if output is None else [_comparison_page(comparison, arms, output)],
     )
 
 
-def gate_code(found: Comparison) -> int:
+def gate_code(comparison: Comparison) -> int:
     """Exit code 0 if a recipe survives, 4 if none does and one is undecided, 1 otherwise."""
-    return {"survives": FINE, "undecided": UNDECIDED}.get(found.verdict, DEVIATES)
+    return {"survives": FINE, "undecided": UNDECIDED}.get(comparison.verdict, DEVIATES)
 
 
-def _comparison_page(found: Comparison, arms: Mapping[str, Runs], path: str) -> str:
+def _comparison_page(comparison: Comparison, arms: Mapping[str, Runs], path: str) -> str:
     """Write the page; the line that says where."""
     from extrap.analyses.comparison.page import own_comparison_page
     from extrap.reporting.html import write_page
@@ -116,8 +116,8 @@ def _comparison_page(found: Comparison, arms: Mapping[str, Runs], path: str) -> 
     rows = {f"runs of {name}": runs.source for name, runs in arms.items()}
     hashes = {f"data hash of {name} (SHA-256)": runs.data_hash() for name, runs in arms.items()}
     question = "Does the change survive at the target?"
-    about = About(" against ".join(reversed(found.arms)), question, {**rows, **hashes})
-    return f"wrote {write_page(own_comparison_page(found, about), path)}"
+    about = About(" against ".join(reversed(comparison.arms)), question, {**rows, **hashes})
+    return f"wrote {write_page(own_comparison_page(comparison, about), path)}"
 
 
 def _arms_of_files(
@@ -130,21 +130,21 @@ def _arms_of_files(
             f"compare needs two tables or more, got {len(sources)}; or name the column that says "
             "the recipe: --by recipe."
         )
-    given = [Path(source).stem for source in sources]
+    labels = [Path(source).stem for source in sources]
     if names is not None:
-        given = [name.strip() for name in names.split(",")]
-    if len(given) != len(sources) or not all(given) or len(set(given)) != len(given):
+        labels = [name.strip() for name in names.split(",")]
+    if len(labels) != len(sources) or not all(labels) or len(set(labels)) != len(labels):
         raise click.UsageError(
-            f"each of {len(sources)} tables needs a name of its own, got {', '.join(given)}; give "
-            "--names plain,…"
+            f"each of {len(sources)} tables needs a name of its own, got {', '.join(labels)}; "
+            "give --names plain,…"
         )
     arms: dict[str, Runs] = {}
-    known: dict[str, Any] = {}
+    request_fields: dict[str, Any] = {}
     unused, texts = set(renamings(options)), renamings(options)
-    for name, source in zip(given, sources, strict=True):
+    for name, source in zip(labels, sources, strict=True):
         is_last = len(arms) == len(sources) - 1
-        known["elsewhere"] = tuple(t for t in texts if not (is_last and t in unused))
-        arms[name] = read_table(source, options, may_mix=True, **known)
+        request_fields["elsewhere"] = tuple(t for t in texts if not (is_last and t in unused))
+        arms[name] = read_table(source, options, may_mix=True, **request_fields)
         unused &= unused_of(arms[name])
-        known = known_of(arms[name])
+        request_fields = known_of(arms[name])
     return arms

@@ -19,12 +19,13 @@ from extrap.analyses.comparison.arm_checks import (
 from extrap.analyses.comparison.arm_gains import gain_law
 from extrap.analyses.comparison.arm_table import arm_table
 from extrap.analyses.comparison.comparison_results import ArmCost, ArmLaw, Comparison, Contrast
-from extrap.analyses.comparison.contrasts import MIN_SIZES, contrast_arms, share_closed
+from extrap.analyses.comparison.contrasts import contrast_arms, share_closed
 from extrap.analyses.comparison.effective_speed import cost_power, speeds_by_size
 from extrap.analyses.comparison.gate import MIN_GAIN, UNDECIDED, Gate
 from extrap.analyses.comparison.judged_gains import Gains
 from extrap.analyses.comparison.seed_losses import Arm, Key, size_key, tuned_arm
 from extrap.errors import DataError, argument
+from extrap.fitting.designs import MIN_SIZES
 from extrap.fitting.one_thread import one_thread
 from extrap.fitting.run_costs import IN_FLOPS, SECONDS_PER_HOUR, hours_of_runs, read_run_cost
 from extrap.reading.reader import ReadingKeywords
@@ -129,7 +130,7 @@ def compare(
             f"reference must be one of the treated recipes {', '.join(names[1:])}, got "
             f"{reference!r}."
         )
-    read = {name: tuned_arm(name, each, level=level) for name, each in runs.items()}
+    read = {name: tuned_arm(name, arm_runs, level=level) for name, arm_runs in runs.items()}
     plain, *others = names
     _check_floor(fix, read)
     target = _target(at, sizes, [_common(read[plain], read[name]) for name in others])
@@ -146,7 +147,7 @@ def compare(
     for name in others:
         ratios, column, missing = speeds_by_size(runs[plain], runs[name], speed=speed, cost=cost)
         columns_of_speed += [column] * bool(column)
-        found, both = contrast_arms(
+        contrast, both = contrast_arms(
             read[plain],
             read[name],
             columns=sizes,
@@ -160,11 +161,11 @@ def compare(
         common = sorted(_common(read[plain], read[name]))
         size = ", ".join(f"{c} {value:g}" for c, value in zip(sizes, common[0], strict=True))
         alone = [Flag("one-common-size", f"{plain} and {name} at {size}")] * (len(common) == 1)
-        flags = (*found.flags, *alone, *untuned[plain], *untuned[name], *slow)
-        found = replace(found, flags=flags)
+        flags = (*contrast.flags, *alone, *untuned[plain], *untuned[name], *slow)
+        contrast = replace(contrast, flags=flags)
         if reference and name != reference:
-            share = share_closed(*(read[each] for each in (plain, name, reference)), level=level)
-            found = replace(found, share=share)
+            share = share_closed(*(read[arm] for arm in (plain, name, reference)), level=level)
+            contrast = replace(contrast, share=share)
         gains = Gains(
             plain=read[plain],
             treated=read[name],
@@ -175,11 +176,11 @@ def compare(
             power=cost_power(runs[plain], target),
             law=gain_law(read[plain], read[name], sizes[0], fix),
         )
-        found = _lost(gains.judged(found, level=level), runs[name], read[name])
-        is_lost = any(flag.code == "no-loss" for flag in map(Flag, found.flags))
-        next_runs = None if is_lost else gains.next_runs(found)
-        speeds = gains.speeds(found, ratios, level=level)
-        contrasts.append(replace(found, next_runs=next_runs, speeds=speeds))
+        contrast = _lost(gains.judged(contrast, level=level), runs[name], read[name])
+        is_lost = any(flag.code == "no-loss" for flag in map(Flag, contrast.flags))
+        next_runs = None if is_lost else gains.next_runs(contrast)
+        speeds = gains.speeds(contrast, ratios, level=level)
+        contrasts.append(replace(contrast, next_runs=next_runs, speeds=speeds))
         notes += _pairing_notes(read[plain], read[name])
     return Comparison(
         plain=plain,
@@ -193,7 +194,8 @@ def compare(
         laws={name: laws[name] for name in names if name in laws},
         tuned_exponents=_tuned_exponents(read),
         costs=tuple(
-            _cost(name, each, target, flops_per_second, price) for name, each in runs.items()
+            _cost(name, arm_runs, target, flops_per_second, price)
+            for name, arm_runs in runs.items()
         ),
         price=price,
         flops_per_second=flops_per_second,
@@ -207,9 +209,9 @@ def _untuned(
     """Flags of recipes with one learning rate at their largest size; a note of those without."""
     flags: dict[str, list[Flag]] = {}
     without = []
-    for name, each in runs.items():
-        largest = dict(zip(each.sizes, max(arms[name].by_size), strict=True))
-        n_values = rates_at(each, largest)
+    for name, arm_runs in runs.items():
+        largest = dict(zip(arm_runs.sizes, max(arms[name].by_size), strict=True))
+        n_values = rates_at(arm_runs, largest)
         where = ", ".join(f"{column} {value:g}" for column, value in largest.items())
         flags[name] = [Flag("untuned", f"{name} has one learning rate at {where}")] * (
             n_values == 1
@@ -287,27 +289,27 @@ def _common(plain: Arm, treated: Arm) -> list[Key]:
 
 
 def _target(
-    at: Mapping[str, float] | float | None,
+    target: Mapping[str, float] | float | None,
     columns: tuple[str, ...],
     common: Sequence[Sequence[Key]],
 ) -> dict[str, float]:
     every = {key for keys in common for key in keys}
-    if at is None:
+    if target is None:
         factor = DEFAULT_FACTOR if len(every) > 1 else 1.0
         return {c: factor * v for c, v in zip(columns, max(every), strict=True)}
-    if not isinstance(at, Mapping):
-        at = dict.fromkeys(columns[:1], float(at))
-    if set(at) != set(columns):
+    if not isinstance(target, Mapping):
+        target = dict.fromkeys(columns[:1], float(target))
+    if set(target) != set(columns):
         raise ValueError(
             f"the target needs exactly the size column(s) {', '.join(columns)}, got "
-            f"{', '.join(at) or 'none'}."
+            f"{', '.join(target) or 'none'}."
         )
     for i, column in enumerate(columns):
-        value, low = at[column], min(key[i] for key in every)
+        value, low = target[column], min(key[i] for key in every)
         require_positive(column, value)
         rule = "a comparison is not extrapolated below the smallest common size, "
         require(value >= low, f"{rule}{column}={low:g}", float(value), "give a larger size")
-    return {column: float(at[column]) for column in columns}
+    return {column: float(target[column]) for column in columns}
 
 
 def _notes(runs: Mapping[str, Runs], arms: Mapping[str, Arm]) -> list[str]:
@@ -318,12 +320,12 @@ def _notes(runs: Mapping[str, Runs], arms: Mapping[str, Arm]) -> list[str]:
             sizes = ", ".join(" × ".join(f"{v:g}" for v in key) for key in only)
             left_out = " and are left out" * (len(arms) == 2)
             notes.append(f"{name}: size(s) {sizes} are not in every recipe{left_out}.")
-    tuned = {each.tuned for each in runs.values()}
+    tuned = {arm_runs.tuned for arm_runs in runs.values()}
     if len(tuned) > 1:
-        words = "; ".join(
-            f"{name}: {', '.join(each.tuned) or 'nothing'}" for name, each in runs.items()
+        tuned_columns = "; ".join(
+            f"{name}: {', '.join(arm_runs.tuned) or 'nothing'}" for name, arm_runs in runs.items()
         )
-        notes.append(f"recipes tune different columns ({words}), each at its own optimum.")
+        notes.append(f"recipes tune different columns ({tuned_columns}), each at its own optimum.")
     return notes
 
 

@@ -14,7 +14,7 @@ from extrap.records.flags import Flag
 
 COMPARISON_VERSION = 2
 """Schema of the JSON of a comparison, and of a study of comparisons."""
-MEAN = "mean over the sizes"
+SIZE_MEAN = "mean over the sizes"
 """Place of a difference that is of no single size."""
 
 
@@ -132,7 +132,7 @@ class Contrast:
         """The mean over the sizes as a place of its own; with one common size, that size."""
         if len(self.by_size) == 1:
             return self.by_size[0]
-        n_pairs, nothing = min((place.n_pairs for place in self.by_size), default=0), Measure()
+        n_pairs, nothing = min((row.n_pairs for row in self.by_size), default=0), Measure()
         return SizeDifference(
             size={}, n_pairs=n_pairs, plain=nothing, treated=nothing, difference=self.mean
         )
@@ -149,10 +149,10 @@ class Contrast:
 
     def measured_at(self, size: Mapping[str, float]) -> SizeDifference | None:
         """The difference measured at a size, with an interval by seeds; None without."""
-        for place in self.by_size:
-            is_known = place.difference.value is not None and not place.is_by_law
-            if is_known and _is_at(place.size, size):
-                return place
+        for row in self.by_size:
+            is_known = row.difference.value is not None and not row.is_by_law
+            if is_known and _is_at(row.size, size):
+                return row
         return None
 
 
@@ -206,7 +206,7 @@ class Comparison(Shown):
     @property
     def verdict(self) -> str:
         """That of the treated recipe; of several the best, hurting being the worst."""
-        return min((each.verdict for each in self.contrasts), key=VERDICTS.index)
+        return min((contrast.verdict for contrast in self.contrasts), key=VERDICTS.index)
 
 
 shape(
@@ -214,5 +214,8 @@ shape(
     kind="extrap-comparison",
     version=COMPARISON_VERSION,
     omit=("flops_per_second",),
-    add={"arms": lambda found: found.arms, "verdict": lambda found: found.verdict},
+    add={
+        "arms": lambda comparison: comparison.arms,
+        "verdict": lambda comparison: comparison.verdict,
+    },
 )

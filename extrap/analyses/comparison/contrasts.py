@@ -27,6 +27,7 @@ from extrap.analyses.comparison.arm_table import (
 )
 from extrap.analyses.comparison.comparison_results import ArmLaw, Contrast, SizeDifference
 from extrap.analyses.comparison.seed_losses import Arm, Key
+from extrap.fitting.designs import MIN_SIZES
 from extrap.fitting.jackknife import (
     Error,
     contrast_unit,
@@ -54,18 +55,17 @@ from extrap.laws.base import Array, Range
 from extrap.records import Interval, Measure
 from extrap.records.flags import Flag
 
-MIN_SIZES = 3
-"""Fewer common sizes carry no law."""
 MIN_SIZES_ONE_SEED = 5
 """With one seed at a size, fewer sizes do not tell how far the law is off them."""
 MISFIT_P = 0.05
 """A law misses its losses where "it holds" is less probable than this, for two laws together."""
-ROUNDING = 1e-6
+ROUNDING_SCATTER = 1e-6
 """Scatter of log losses below which a law that is off by rounding does not count as missed."""
 SEED_REMEDY = "add a second seed at every size, or sizes up to five"
-MIN_PAIRS = 2
+"""What gives the laws an interval where every size has one seed."""
+MIN_SHARED_SEEDS = 2
 """Fewer seeds that three arms share do not tell what a share errs by."""
-MISFIT = (
+MISFIT_DETAIL = (
     "the law of {} or {} misses its losses by more than their noise; use the differences at the "
     "measured sizes, or add larger sizes."
 )
@@ -75,7 +75,8 @@ DOF_SHARE = 0.7
 largest sizes. Chosen on simulated tables of other seeds than those reported
 (`benchmarks.comparisons`)."""
 EXPONENTS = Range(-3.0, 3.0, tuple(np.geomspace(0.03, 2.0, 12).tolist()), is_log=False)
-N_STARTS = 12
+"""Of a law: bounds, and the values that are tried first; a negative one lets the loss rise."""
+N_EXPONENT_STARTS = 12
 """The best of the trial exponents, from which the law of a whole table is fitted."""
 LAW = replace(LOSS_LAWS["power_floor"], shape_ranges=(("c*", EXPONENTS),))
 """Of an arm, `L = E + Σ_j b_j (x_j / x0_j)^(−c_j)`: without some pair its loss may rise."""
@@ -113,17 +114,24 @@ class TwoLaws:
             values: The numbers, of the whole table first.
             level: In (0, 1).
         """
-        own = jackknife_variance(
+        pair_variance = jackknife_variance(
             values[0],
             values[1:],
             strata=self.strata,
             n_fitted=self.values.shape[2],
             n_removed=self.n_removed,
         )
-        of_seeds = self.seed_error.se**2
-        rest = own**2 / self.dof + of_seeds**2 / self.seed_error.dof
-        dof = np.divide((own + of_seeds) ** 2, rest, out=np.ones_like(own), where=rest > 0)
-        return np.asarray(stats.t.ppf(0.5 + level / 2, dof) * np.sqrt(own + of_seeds))
+        seed_variance = self.seed_error.se**2
+        squares_per_dof = pair_variance**2 / self.dof + seed_variance**2 / self.seed_error.dof
+        dof = np.divide(
+            (pair_variance + seed_variance) ** 2,
+            squares_per_dof,
+            out=np.ones_like(pair_variance),
+            where=squares_per_dof > 0,
+        )
+        return np.asarray(
+            stats.t.ppf(0.5 + level / 2, dof) * np.sqrt(pair_variance + seed_variance)
+        )
 
 
 def two_laws(table: ArmTable, *, floor: float | None = None) -> TwoLaws | str:
@@ -167,7 +175,7 @@ def fit_laws(
     z = np.exp(log_size - log_size.mean(axis=0))
     problem = Problem(law=LAW, z=z, y=np.exp(log_loss), weight=weights, fixed={})
     whole = replace(problem, y=problem.y[:1], weight=weights[:1])
-    starts = screen(whole, distinct_starts(whole), keep=N_STARTS)
+    starts = screen(whole, distinct_starts(whole), keep=N_EXPONENT_STARTS)
     best = _least_squares(whole, starts, floor).best()[0]
     starts = np.repeat(best[None], len(weights), axis=0)
     return _least_squares(problem, starts, floor).values[:, 0]
@@ -215,13 +223,13 @@ def has_misfit(table: ArmTable, laws: TwoLaws) -> bool:
             return False
         off = np.nanmean(arm, axis=1) - of_law
         square = float(np.isfinite(arm).sum(axis=1) @ off**2) / spare
-        p_values.append(stats.f.sf(square / max(unit.se**2, ROUNDING**2), spare, unit.dof))
+        p_values.append(stats.f.sf(square / max(unit.se**2, ROUNDING_SCATTER**2), spare, unit.dof))
     return len(p_values) * min(p_values) < MISFIT_P
 
 
 def _law_dof(table: ArmTable, n_known: int) -> float:
     """Behind the scatter of the laws: pairs less what was fitted; a share of them counts."""
-    pairs = sum(float(np.isfinite(each).sum()) for each in table.scattered)
+    pairs = sum(float(np.isfinite(sample).sum()) for sample in table.scattered)
     share = DOF_SHARE if table.n_seeds > 1 else 1.0
     return max(share * (pairs - n_known * len(table.scattered)), 1.0)
 
@@ -259,7 +267,7 @@ def contrast_arms(
             "add a second seed at every size."
         )
     mean = float(table.differences.mean())
-    known = Contrast(
+    contrast = Contrast(
         treated=treated.name,
         by_size=_by_size(table, of_sizes, columns, level, {tuple(target.values()): at_target}),
         mean=_relative(mean, of_mean, level),
@@ -269,7 +277,7 @@ def contrast_arms(
     )
     laws = two_laws(table, floor=fix.get("E"))
     if isinstance(laws, str):
-        return replace(known, refusals={**refusals, "laws": laws}), {}
+        return replace(contrast, refusals={**refusals, "laws": laws}), {}
     of_law = columns[: table.log_size.shape[1]]
     both = {
         arm.name: _arm_law(values[0], laws.log_reference, of_law)
@@ -280,16 +288,18 @@ def contrast_arms(
     ahead = SizeDifference(
         size=dict(target),
         n_pairs=0,
-        plain=_at(plain_there, laws, level),
-        treated=_at(treated_there, laws, level),
-        difference=_at(treated_there - plain_there, laws, at_target).map(lambda ratio: ratio - 1),
+        plain=_prediction(plain_there, laws, level),
+        treated=_prediction(treated_there, laws, level),
+        difference=_prediction(treated_there - plain_there, laws, at_target).map(
+            lambda ratio: ratio - 1
+        ),
         is_forecast=True,
     )
-    known = replace(known, at_target=ahead)
+    contrast = replace(contrast, at_target=ahead)
     if has_misfit(table, laws):
-        misfit = Flag("lack-of-fit", MISFIT.format(plain.name, treated.name))
-        known = replace(known, flags=(*known.flags, misfit))
-    return known, both
+        misfit = Flag("lack-of-fit", MISFIT_DETAIL.format(plain.name, treated.name))
+        contrast = replace(contrast, flags=(*contrast.flags, misfit))
+    return contrast, both
 
 
 def _by_size(
@@ -301,7 +311,8 @@ def _by_size(
 ) -> tuple[SizeDifference, ...]:
     unknown = [None] * len(table.keys)
     of_plain, of_treated, of_both = (
-        each or unknown for each in (size_means(table.plain), size_means(table.treated), errors)
+        row_errors or unknown
+        for row_errors in (size_means(table.plain), size_means(table.treated), errors)
     )
     plain, treated = table.means
     return tuple(
@@ -317,11 +328,11 @@ def _by_size(
 
 
 def _arm_law(values: Array, log_reference: Array, columns: Sequence[str]) -> ArmLaw:
-    floor, *rest = values.tolist()
+    floor, *terms = values.tolist()
     return ArmLaw(
         floor=floor,
-        scales=tuple(rest[: len(columns)]),
-        exponents=tuple(rest[len(columns) :]),
+        scales=tuple(terms[: len(columns)]),
+        exponents=tuple(terms[len(columns) :]),
         reference=dict(zip(columns, np.exp(log_reference).tolist(), strict=True)),
     )
 
@@ -339,7 +350,7 @@ def share_closed(plain: Arm, treated: Arm, reference: Arm, *, level: float) -> M
     arms = (plain, treated, reference)
     keys = set.intersection(*(set(arm.by_size) for arm in arms))
     seeds = set.intersection(*(set(arm.by_size[key]) for arm in arms for key in keys))
-    if len(seeds) < MIN_PAIRS:
+    if len(seeds) < MIN_SHARED_SEEDS:
         return Measure()
     losses = np.array(
         [[np.mean([arm.by_size[key][seed] for key in keys]) for seed in seeds] for arm in arms]
@@ -349,7 +360,7 @@ def share_closed(plain: Arm, treated: Arm, reference: Arm, *, level: float) -> M
     return Measure() if share.ci == Interval() else share
 
 
-def _at(log_values: Array, laws: TwoLaws, level: float) -> Measure:
+def _prediction(log_values: Array, laws: TwoLaws, level: float) -> Measure:
     """A number off the laws at one point, from its logarithms, shape (n_rows, 1)."""
     values = log_values[:, 0]
     value, half = float(values[0]), float(laws.half_width(values, level))

@@ -23,13 +23,13 @@ from extrap.laws.base import Array
 from extrap.reading.names import kind_of
 from extrap.records import Interval, Measure, Runs
 
-SPEEDS = (
+SPEED_COLUMNS = (
     *("tokens_per_s", "tokens_per_sec", "tokens_per_second", "tok_per_s", "throughput", "tps"),
     *("samples_per_s", "samples_per_sec", "samples_per_second", "examples_per_s", "steps_per_s"),
 )
-COSTS = ("step_time", "step_time_s", "seconds_per_step", "s_per_step", "flops_per_token")
+COST_COLUMNS = ("step_time", "step_time_s", "seconds_per_step", "s_per_step", "flops_per_token")
 """Columns that are taken for speeds, and for what a step or token costs, by their names."""
-REACH = math.log(1000)
+MAX_LOG_SPEED = math.log(1000)
 """Effective speeds beyond this factor either way are open."""
 N_GAINS, N_RATIOS = 40, 8
 """Equally likely gains and ratios of speed that are looked at."""
@@ -63,8 +63,10 @@ def speeds_by_size(
     Raises:
         DataError: A recipe lacks the column that was named.
     """
-    frames = [each.of_stage("tune").to_frame() for each in (plain, treated)]
-    names = [name for name in (*SPEEDS, *COSTS) if any(name in frame for frame in frames)]
+    frames = [arm_runs.of_stage("tune").to_frame() for arm_runs in (plain, treated)]
+    names = [
+        name for name in (*SPEED_COLUMNS, *COST_COLUMNS) if any(name in frame for frame in frames)
+    ]
     names.sort(key=lambda name: not all(name in frame for frame in frames))
     column = speed or cost or next(iter(names), "")
     first = plain.sizes[0]
@@ -78,19 +80,19 @@ def speeds_by_size(
         )
     if not medians:
         return {}, "", ""
-    of_plain, of_treated = (np.log(each) for each in medians)
+    of_plain, of_treated = (np.log(median_speeds) for median_speeds in medians)
     ratio = (of_treated - of_plain).dropna()
     if ratio.empty:
         between = np.interp(np.log(of_treated.index), np.log(of_plain.index), of_plain)
         ratio = of_treated - between
-    is_cost = bool(cost) or (not speed and column in COSTS)
+    is_cost = bool(cost) or (not speed and column in COST_COLUMNS)
     return {float(x): float(-v if is_cost else v) for x, v in ratio.items()}, column, ""
 
 
 def _positive_medians(frame: pd.DataFrame, column: str, size: str) -> pd.Series:
     values = pd.to_numeric(frame.get(column, pd.Series(dtype=float)), errors="coerce")
-    kept = values[(values > 0) & np.isfinite(values)]
-    return kept.groupby(frame.loc[kept.index, size].astype(float)).median()
+    positive = values[(values > 0) & np.isfinite(values)]
+    return positive.groupby(frame.loc[positive.index, size].astype(float)).median()
 
 
 def cost_power(plain: Runs, size: Mapping[str, float]) -> float | None:
@@ -153,12 +155,12 @@ def effective_speed(
     logs = (power * saved[..., None] + speeds).ravel()
     order = np.argsort(logs, kind="stable")
     share = np.cumsum(np.repeat(weights, N_GAINS * N_RATIOS)[order])
-    wanted = np.array([0.5 - level / 2, 0.5, 0.5 + level / 2]) * share[-1]
-    low, middle, high = logs[order[np.searchsorted(share, wanted)]].tolist()
-    is_known = [abs(log) < REACH for log in (low, middle, high)]
+    shares_below = np.array([0.5 - level / 2, 0.5, 0.5 + level / 2]) * share[-1]
+    low, middle, high = logs[order[np.searchsorted(share, shares_below)]].tolist()
+    are_closed = [abs(log) < MAX_LOG_SPEED for log in (low, middle, high)]
     lower, value, upper = (
-        math.exp(log) if known else None
-        for log, known in zip((low, middle, high), is_known, strict=True)
+        math.exp(log) if is_closed else None
+        for log, is_closed in zip((low, middle, high), are_closed, strict=True)
     )
     return Measure(value=value, ci=Interval(lower, upper))
 
@@ -170,13 +172,13 @@ def _quantiles(gain: Gain, n: int) -> Array:
 def _sizes_saved(law: LossPosterior, t: float, gains: Array) -> tuple[Array, Array]:
     """Ln factors of size, shape (n_components, n_gains), −∞ where a loss is never reached."""
     share, exponent, bend = (
-        np.asarray(each)[:, None] for each in (law.shares, law.exponents, law.bends)
+        np.asarray(parameter)[:, None] for parameter in (law.shares, law.exponents, law.bends)
     )
     safe = np.where(bend == 0, 1.0, bend)
     distance = np.where(bend == 0, t, -np.expm1(-safe * t) / safe)
     there = 1 - share + share * np.exp(-exponent * distance)
     there = np.maximum(there, np.where(share > 1, LOWEST, 0.0))  # a linear law falls below 0
     with np.errstate(divide="ignore", invalid="ignore"):
-        wanted = -np.log((there * np.exp(gains) - 1 + share) / share) / exponent
-        back = np.where(bend == 0, wanted, -np.log1p(-safe * wanted) / safe)
+        needed_distance = -np.log((there * np.exp(gains) - 1 + share) / share) / exponent
+        back = np.where(bend == 0, needed_distance, -np.log1p(-safe * needed_distance) / safe)
     return np.where(np.isnan(back), -np.inf, t - back), np.asarray(law.weights)

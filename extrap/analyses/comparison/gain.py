@@ -28,13 +28,13 @@ PER_DOUBLING = {0.005: 0.8, 0.03: 0.2}
 probabilities."""
 GAIN_SD = 0.1
 """Prior standard deviation of the gain at the smallest size."""
-BENDS = {0.0: 0.85, 0.001: 0.07, 0.003: 0.06, 0.01: 0.02}
+BEND_SDS = {0.0: 0.85, 0.001: 0.07, 0.003: 0.06, 0.01: 0.02}
 """Standard deviations of the change of the slope over a doubling → their prior probabilities."""
 USUAL_GAIN = 0.03
 """The prior widens in proportion where a gain is larger."""
 SCATTER, SCATTER_DOF = 0.0015, 2.0
 """Standard deviation of the log ratio of a pair of runs, and its worth in degrees of freedom."""
-SCATTERS = np.geomspace(0.0003, 0.05, 16)
+SCATTER_GRID = np.geomspace(0.0003, 0.05, 16)
 """Grid on which it is averaged."""
 SEED_VARIANCE_RATIO = 0.35 / 0.65
 """Variance that a seed has at all sizes alike, over the rest of its own."""
@@ -151,7 +151,7 @@ class GainLaw:
         """Root mean square of the standard deviations of a pair."""
         return float(np.sqrt(self.weights @ self.scatters**2))
 
-    def at(self, doublings: float) -> Gain:
+    def predict(self, doublings: float) -> Gain:
         """The gain so many doublings from the smallest size, in log loss."""
         design = np.column_stack([np.ones(len(self.rates)), _progress(doublings, self.rates)])
         variance = np.einsum("ni,nij,nj->n", design, self.covariances, design)
@@ -161,7 +161,7 @@ class GainLaw:
 
     def runs_at(self, doublings: float, n: int) -> Gain:
         """The mean gain that n new pairs of runs there would show, in log loss."""
-        gain = self.at(doublings)
+        gain = self.predict(doublings)
         return replace(gain, sds=np.hypot(gain.sds, self.scatters / np.sqrt(n)))
 
 
@@ -184,7 +184,9 @@ def fit_gain(pairs: Pairs) -> GainLaw:
     """
     u, d = np.asarray(pairs.doublings, dtype=float), np.asarray(pairs.gains, dtype=float)
     times = max(1.0, float(np.abs(d).max()) / USUAL_GAIN)
-    grid = itertools.product(DECAY_RATES, PER_DOUBLING.items(), BENDS.items(), SCATTERS.tolist())
+    grid = itertools.product(
+        DECAY_RATES, PER_DOUBLING.items(), BEND_SDS.items(), SCATTER_GRID.tolist()
+    )
     rate, change, p, bend, q, scatter = np.array([(k, *b, *s, sd) for k, b, s, sd in grid]).T
     change, bend, chance = times * change, times * bend, p * q
     prior = np.zeros((len(rate), 2, 2))
@@ -197,9 +199,9 @@ def fit_gain(pairs: Pairs) -> GainLaw:
     errors = errors + np.diag(pairs.variances if pairs.variances else np.zeros(len(u)))
     across = design @ prior
     root = np.linalg.cholesky(across @ design.swapaxes(1, 2) + errors)
-    rest = np.linalg.solve(root, np.broadcast_to(d[:, None], (len(rate), len(u), 1)))
+    whitened = np.linalg.solve(root, np.broadcast_to(d[:, None], (len(rate), len(u), 1)))
     scaled = np.linalg.solve(root, across)
-    evidence = np.log(chance) - 0.5 * (rest**2).sum(axis=(1, 2))
+    evidence = np.log(chance) - 0.5 * (whitened**2).sum(axis=(1, 2))
     evidence -= np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
     evidence -= (SCATTER_DOF + pairs.dof) * np.log(scatter)
     evidence -= (SCATTER_DOF * SCATTER**2 + pairs.squares) / (2 * scatter**2)
@@ -211,7 +213,7 @@ def fit_gain(pairs: Pairs) -> GainLaw:
         rates=rate[is_kept],
         bends=bend[is_kept],
         scatters=scatter[is_kept],
-        means=np.asarray((scaled.swapaxes(1, 2) @ rest)[is_kept, :, 0], dtype=float),
+        means=np.asarray((scaled.swapaxes(1, 2) @ whitened)[is_kept, :, 0], dtype=float),
         covariances=np.asarray((prior - scaled.swapaxes(1, 2) @ scaled)[is_kept], dtype=float),
     )
 

@@ -14,6 +14,7 @@ from extrap.records.intervals import LARGEST_LOG
 
 SURVIVES, HURTS, FADES = "survives", "hurts", "fades"
 NO_DIFFERENCE, UNDECIDED = "no difference", "undecided"
+"""Verdicts, see `Gate.judge`."""
 VERDICTS = (SURVIVES, UNDECIDED, FADES, NO_DIFFERENCE, HURTS)
 """Best first."""
 MIN_GAIN = 0.002
@@ -75,21 +76,21 @@ class Gate:
             return SURVIVES
         if high < 0:
             return HURTS
-        if high < self.min_gain and any((each.lower or 0.0) > self.min_gain for each in before):
+        if high < self.min_gain and any((gain.lower or 0.0) > self.min_gain for gain in before):
             return FADES
         is_small = -self.min_gain < low and high < self.min_gain
         return NO_DIFFERENCE if is_small else UNDECIDED
 
     def judge_law(self, law: GainLaw, target: float) -> str:
         """What becomes of the gain of a law, so many doublings from the smallest size."""
-        ahead = as_share(law.at(target), self.level)
+        ahead = as_share(law.predict(target), self.level)
         if ahead.upper is not None and 0 <= ahead.upper < self.min_gain:
             return self.judge(ahead, self.before(law))
         return self.judge(ahead, ())
 
     def before(self, law: GainLaw) -> list[Interval]:
         """Intervals of the gain of a law at its measured sizes."""
-        return [as_share(law.at(u), self.level) for u in law.pairs.doublings]
+        return [as_share(law.predict(u), self.level) for u in law.pairs.doublings]
 
 
 def as_share(gain: Gain, level: float) -> Interval:
@@ -126,28 +127,30 @@ def cheapest_decision(
     step = float(np.median(steps)) if len(steps) else 1.0
     n_steps = max(1, min(MAX_STEPS, math.ceil((target - law.largest) / step - 1e-9)))
     beyond = [law.largest + step * (i + 1) for i in range(n_steps)]
-    places = sorted({law.largest, *(min(u, max(target, law.largest)) for u in beyond)})
+    positions = sorted({law.largest, *(min(u, max(target, law.largest)) for u in beyond)})
     grows = 1.0 if power is None else power
     options = [
-        (2 * n * 2.0 ** (grows * (place - target)), place, n) for place in places for n in N_PAIRS
+        (2 * n * 2.0 ** (grows * (position - target)), position, n)
+        for position in positions
+        for n in N_PAIRS
     ]
     best = None
-    for cost, place, n in sorted(options):
-        found = NextRuns(
-            size={column: law.pairs.smallest * 2.0**place},
+    for cost, position, n in sorted(options):
+        proposal = NextRuns(
+            size={column: law.pairs.smallest * 2.0**position},
             n_seeds=n,
             cost=None if power is None else cost,
-            chance=_chance(law, target, gate, place, n),
+            chance=_chance(law, target, gate, position, n),
         )
-        if found.chance >= MIN_PROBABILITY:
-            return found
-        best = found if best is None or found.chance > best.chance else best
+        if proposal.chance >= MIN_PROBABILITY:
+            return proposal
+        best = proposal if best is None or proposal.chance > best.chance else best
     return best if best is not None and best.chance > 0 else None
 
 
-def _chance(law: GainLaw, target: float, gate: Gate, place: float, n: int) -> float:
+def _chance(law: GainLaw, target: float, gate: Gate, position: float, n: int) -> float:
     """Probability that n more pairs at a size decide."""
-    ahead = law.runs_at(place, n)
+    ahead = law.runs_at(position, n)
     outcomes = [ahead.quantile((i + 0.5) / N_OUTCOMES) for i in range(N_OUTCOMES)]
-    laws = (fit_gain(law.pairs.with_one(place, gain, law.scatter, n)) for gain in outcomes)
-    return sum(gate.judge_law(each, target) != UNDECIDED for each in laws) / N_OUTCOMES
+    laws = (fit_gain(law.pairs.with_one(position, gain, law.scatter, n)) for gain in outcomes)
+    return sum(gate.judge_law(refitted, target) != UNDECIDED for refitted in laws) / N_OUTCOMES

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from extrap.analyses.comparison.arm_gains import loss_posterior
 from extrap.analyses.comparison.comparison_results import Contrast, SizeDifference
-from extrap.analyses.comparison.contrasts import MIN_SIZES
 from extrap.analyses.comparison.effective_speed import EffectiveSpeed, effective_speed, speed_law
 from extrap.analyses.comparison.gain import USUAL_GAIN, Gain, GainLaw
 from extrap.analyses.comparison.gate import (
@@ -19,6 +18,7 @@ from extrap.analyses.comparison.gate import (
     cheapest_decision,
 )
 from extrap.analyses.comparison.seed_losses import Arm
+from extrap.fitting.designs import MIN_SIZES
 from extrap.records import Interval, Measure
 from extrap.records.intervals import LARGEST_LOG
 
@@ -47,37 +47,42 @@ class Gains:
     power: float | None
     law: GainLaw | None
 
-    def judged(self, found: Contrast, *, level: float) -> Contrast:
+    def judged(self, contrast: Contrast, *, level: float) -> Contrast:
         """The contrast with differences off the law of the gain, and the verdict.
 
         Args:
-            found: What the two recipes differ by.
+            contrast: What the two recipes differ by.
             level: Of the intervals at the measured sizes.
         """
         law = self.law
         if law is None:
-            return self._without_law(found)
+            return self._without_law(contrast)
         target = law.doublings(self.target[self.columns[0]])
-        found = replace(found, by_size=self._by_size(found, law, level))
+        contrast = replace(contrast, by_size=self._by_size(contrast, law, level))
         is_large = max(map(abs, law.pairs.gains)) > USUAL_GAIN
-        if found.at_target is None or not is_large or found.has_misfit:
+        if contrast.at_target is None or not is_large or contrast.has_misfit:
             ahead = SizeDifference(
                 size=dict(self.target),
                 n_pairs=0,
                 plain=Measure(),
                 treated=Measure(),
-                difference=_difference(law.at(target), self.gate.level),
+                difference=_difference(law.predict(target), self.gate.level),
                 is_forecast=True,
             )
-            found = replace(found, at_target=ahead)
-        verdict = self.gate.judge(found.decisive.gain, self.gate.before(law))
-        return replace(found, verdict=verdict)
+            contrast = replace(contrast, at_target=ahead)
+        verdict = self.gate.judge(contrast.decisive.gain, self.gate.before(law))
+        return replace(contrast, verdict=verdict)
 
-    def next_runs(self, found: Contrast) -> NextRuns | None:
+    def next_runs(self, contrast: Contrast) -> NextRuns | None:
         """The cheapest runs that would decide; None unless the law of the gain leaves it open."""
-        place = found.decisive
-        is_by_laws = place.plain.value is not None
-        if self.law is None or found.verdict != UNDECIDED or is_by_laws or not place.is_forecast:
+        decisive = contrast.decisive
+        is_by_laws = decisive.plain.value is not None
+        if (
+            self.law is None
+            or contrast.verdict != UNDECIDED
+            or is_by_laws
+            or not decisive.is_forecast
+        ):
             return None
         return cheapest_decision(
             self.law,
@@ -87,39 +92,41 @@ class Gains:
             power=self.power,
         )
 
-    def _without_law(self, found: Contrast) -> Contrast:
+    def _without_law(self, contrast: Contrast) -> Contrast:
         """The verdict where only a measured difference, or one off two laws, can tell."""
-        if found.at_target is None:
-            place = found.measured_at(self.target)
-            if place is None:
+        if contrast.at_target is None:
+            measured = contrast.measured_at(self.target)
+            if measured is None:
                 why = (
                     f"a verdict needs the target among the measured sizes, with two seeds of both "
                     f"recipes, or {MIN_SIZES} sizes; add sizes."
                 )
-                refusals = {"at_target": why, **found.refusals}
-                return replace(found, verdict=UNDECIDED, refusals=refusals)
-            return replace(found, verdict=self.gate.judge(place.gain, ()))
-        before = [place.gain for place in found.by_size]
-        return replace(found, verdict=self.gate.judge(found.decisive.gain, before))
+                refusals = {"at_target": why, **contrast.refusals}
+                return replace(contrast, verdict=UNDECIDED, refusals=refusals)
+            return replace(contrast, verdict=self.gate.judge(measured.gain, ()))
+        before = [row.gain for row in contrast.by_size]
+        return replace(contrast, verdict=self.gate.judge(contrast.decisive.gain, before))
 
-    def _by_size(self, found: Contrast, law: GainLaw, level: float) -> tuple[SizeDifference, ...]:
+    def _by_size(
+        self, contrast: Contrast, law: GainLaw, level: float
+    ) -> tuple[SizeDifference, ...]:
         """The measured sizes; where seeds give no interval, that of the law, with the measured."""
-        places = []
-        for place in found.by_size:
-            if place.difference.value is None:
-                gain = law.at(law.doublings(place.size[self.columns[0]]))
-                difference = _around(place, _difference(gain, level))
-                place = replace(place, difference=difference, is_by_law=True)
-            places.append(place)
-        return tuple(places)
+        rows = []
+        for row in contrast.by_size:
+            if row.difference.value is None:
+                gain = law.predict(law.doublings(row.size[self.columns[0]]))
+                difference = _around(row, _difference(gain, level))
+                row = replace(row, difference=difference, is_by_law=True)
+            rows.append(row)
+        return tuple(rows)
 
     def speeds(
-        self, found: Contrast, log_speeds: Mapping[float, float], *, level: float
+        self, contrast: Contrast, log_speeds: Mapping[float, float], *, level: float
     ) -> tuple[EffectiveSpeed, ...]:
         """Effective speeds at the measured sizes and at the target.
 
         Args:
-            found: What the two recipes differ by.
+            contrast: What the two recipes differ by.
             log_speeds: First size column → ln of the ratio of their speeds; may be empty.
             level: Of the intervals.
         """
@@ -127,11 +134,11 @@ class Gains:
             return ()
         of_loss = loss_posterior(self.plain, self.columns[0], self.fix)
         of_speed = speed_law(log_speeds, self.law.pairs.smallest)
-        sizes = [(place.size, False) for place in found.by_size] + [(self.target, True)]
+        sizes = [(row.size, False) for row in contrast.by_size] + [(self.target, True)]
         rows = []
         for size, is_forecast in sizes:
             u = self.law.doublings(size[self.columns[0]])
-            speed, gain = of_speed.at(u), self.law.at(u)
+            speed, gain = of_speed.predict(u), self.law.predict(u)
             factor = effective_speed(
                 of_loss,
                 size[self.columns[0]],
@@ -158,9 +165,9 @@ def _difference(gain: Gain, level: float) -> Measure:
     return Measure(value=value, ci=Interval(-high, -low))
 
 
-def _around(place: SizeDifference, expected: Measure) -> Measure:
+def _around(measured: SizeDifference, expected: Measure) -> Measure:
     """The measured difference, with the interval of the law drawn as far as it."""
-    plain, treated = place.plain.value, place.treated.value
+    plain, treated = measured.plain.value, measured.treated.value
     if plain is None or treated is None:
         return expected
     value, (low, high) = treated / plain - 1, expected.ci

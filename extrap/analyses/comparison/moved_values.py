@@ -15,6 +15,7 @@ from extrap.records.study import OWN, StudySpec
 BY_DEFAULT = (*(name for name in TUNABLE if name != "batch_size"), "depth")
 """Moved where nobody names any; twice the batch would see twice the data."""
 FRACTIONS = {0.25: "¼", 0.5: "½"}
+"""Factor → its sign in the name of an arm; others are written as numbers."""
 
 
 def moves(
@@ -49,14 +50,14 @@ def moves(
     require(are_factors, "times must be positive factors other than 1", times)
     arms = {"plain": spec}
     for field in names or BY_DEFAULT:
-        moved = {arm: own for factor in times for arm, own in _arms(spec, field, factor)}
+        moved = {arm: arm_spec for factor in times for arm, arm_spec in _arms(spec, field, factor)}
         rule = f"{field} must be a positive number in use, not tuned, with allowed multiples"
         advice = "leave it out or give it another value"
         require(bool(moved) or not names, rule, _value(spec, field), advice)
         arms |= moved
     if target is None:
         largest = {column: max(values) for column, values in spec.sizes.items()}
-        sizes = (each.size for each in spec.targets)
+        sizes = (study_target.size for study_target in spec.targets)
         target = max(sizes, key=lambda size: tuple(size.values()), default=largest)
     question = "Which fixed value should be tuned before scaling up?"
     return RecipeGroup(name="sensitivity", question=question, arms=arms, target=target)
@@ -83,10 +84,10 @@ def _arms(spec: StudySpec, name: str, factor: float) -> Iterator[tuple[str, Stud
     times = f"×{FRACTIONS.get(factor) or format_given(factor)}"
     if isinstance(base, int) and value != base * factor:
         times = str(value)
-    words = f"{'1 − ' * (name in ONE_MINUS)}{name} {times}"
-    own = replace(spec, name=f"{spec.name}-{name}-{factor:g}")
+    label = f"{'1 − ' * (name in ONE_MINUS)}{name} {times}"
+    arm_spec = replace(spec, name=f"{spec.name}-{name}-{factor:g}")
     if is_option:
         options = {**options, name: value}
-        yield words, replace(own, workload=replace(spec.workload, options=options))
+        yield label, replace(arm_spec, workload=replace(spec.workload, options=options))
     else:
-        yield words, replace(own, recipe=replace(spec.recipe, **{name: value}))
+        yield label, replace(arm_spec, recipe=replace(spec.recipe, **{name: value}))

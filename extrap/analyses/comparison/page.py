@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from extrap.analyses.comparison import Comparison, GroupFindings, SizeDifference
 from extrap.analyses.comparison.charts import size_charts, targets_chart
-from extrap.analyses.comparison.comparison_results import MEAN
+from extrap.analyses.comparison.comparison_results import SIZE_MEAN
 from extrap.analyses.comparison.effective_speed import EffectiveSpeed
 from extrap.analyses.comparison.flags import MEANINGS
 from extrap.analyses.comparison.gate import (
@@ -62,15 +62,16 @@ LIMITS = (
     "A lower loss does not guarantee better downstream results.",
 )
 CAPTION = "+: forecast. ×: measured at the target. Grey: sizes of the sweep."
-MOST_ROWS = 12
+"""Below the chart of differences over size."""
+MOST_CHART_ROWS = 12
 """Treated recipes that one of two charts shows."""
 MOST_SENTENCES = 2
 """Treated recipes that an answer gives a sentence each."""
 MOST_OF_GAIN = 0.5
 """Share of a difference up to which its interval may be wide for a high confidence."""
-FAR = 4.0
+FAR_TIMES_LARGEST = 4.0
 """Target over the largest measured size, from which the confidence is not high."""
-VERDICTS = {
+VERDICT_STYLES = {
     SURVIVES: ("▼", "{} survives", "good"),
     HURTS: ("▲", "{} hurts", "bad"),
     FADES: ("■", "{} fades", "warn"),
@@ -78,7 +79,7 @@ VERDICTS = {
     UNDECIDED: ("?", "Undecided whether {} survives", "warn"),
 }
 """Verdict → its mark, its sentence, the color."""
-COUNTED = {
+VERDICT_VERBS = {
     SURVIVES: ("survives", "survive"),
     HURTS: ("hurts", "hurt"),
     FADES: ("fades", "fade"),
@@ -91,16 +92,17 @@ COUNTED = {
 def comparison_page(findings: Sequence[GroupFindings], about: About) -> Page:
     """The page of a comparison study."""
     shown = treatments(findings)
-    checked = [each for each in shown if each.check is not None]
-    lost = [f"{found.group.name}: {found.problem}" for found in findings if found.problem]
+    checked = [treatment for treatment in shown if treatment.check is not None]
+    lost = [f"{finding.group.name}: {finding.problem}" for finding in findings if finding.problem]
     groups: list[Block] = [
-        Details(f.group.name, _group_blocks(f, len(findings) > 1)) for f in findings
+        Details(finding.group.name, _group_blocks(finding, len(findings) > 1))
+        for finding in findings
     ]
     runs = {
-        spec.name: len(each.runs[arm])
-        for each in findings
-        for arm, spec in each.group.arms.items()
-        if arm in each.runs
+        spec.name: len(finding.runs[arm])
+        for finding in findings
+        for arm, spec in finding.group.arms.items()
+        if arm in finding.runs
     }
     return study_page(
         "comparison",
@@ -116,20 +118,24 @@ def comparison_page(findings: Sequence[GroupFindings], about: About) -> Page:
     )
 
 
-def own_comparison_page(found: Comparison, about: About) -> Page:
+def own_comparison_page(comparison: Comparison, about: About) -> Page:
     """The page of `extrap compare`: what it prints, and the differences over size."""
-    answer, *rest = comparison_blocks(found)
-    charts = [Figure(chart) for chart in size_charts(found)[1:]]
-    blocks = [answer, Columns(charts), *rest]
-    status = Colored(found.verdict, VERDICTS[found.verdict][2])
+    answer, *supporting = comparison_blocks(comparison)
+    charts = [Figure(chart) for chart in size_charts(comparison)[1:]]
+    blocks = [answer, Columns(charts), *supporting]
+    status = Colored(comparison.verdict, VERDICT_STYLES[comparison.verdict][2])
     return study_page("comparison", about, blocks, caveats=LIMITS, status=status)
 
 
-def comparison_blocks(found: Comparison) -> list[Block]:
+def comparison_blocks(comparison: Comparison) -> list[Block]:
     """What `extrap compare` prints: the answer and the verdicts; closed, what they rest on."""
-    shown = [Treatment(contrast=contrast, comparison=found) for contrast in found.contrasts]
-    details = Details("Mean difference, costs and notes", [*_tables(found), *_notes(found)])
-    return [*_visible(shown), sizes_table(found), details]
+    shown = [
+        Treatment(contrast=contrast, comparison=comparison) for contrast in comparison.contrasts
+    ]
+    details = Details(
+        "Mean difference, costs and notes", [*_tables(comparison), *_notes(comparison)]
+    )
+    return [*_visible(shown), sizes_table(comparison), details]
 
 
 def _visible(shown: Sequence[Treatment], figures: Sequence[Figure] = ()) -> list[Block]:
@@ -144,28 +150,30 @@ def _figures(findings: Sequence[GroupFindings], shown: Sequence[Treatment]) -> t
         return tuple(
             map(Figure, size_charts(findings[0].comparison, findings[0].check), ("", CAPTION))
         )  # once for both
-    half = len(shown) // 2 + 1 if len(shown) > MOST_ROWS else len(shown)
+    half = len(shown) // 2 + 1 if len(shown) > MOST_CHART_ROWS else len(shown)
     parts = filter(None, (shown[:half], shown[half:]))
     return tuple(Figure(targets_chart(part, shown)) for part in parts)
 
 
-def _group_blocks(found: GroupFindings, has_charts: bool) -> list[Block]:
+def _group_blocks(finding: GroupFindings, has_charts: bool) -> list[Block]:
     """What a group rests on."""
-    group, comparison = found.group, found.comparison
+    group, comparison = finding.group, finding.comparison
     expected = f"Expected: {group.expected}" if group.expected else ""
     head = [Paragraph(group.question), Paragraph(expected)]
     if comparison is None:
         return [*head]
     has_sizes = any(len(contrast.by_size) > 1 for contrast in comparison.contrasts)
-    charts = size_charts(comparison, found.check) if has_charts and has_sizes else ()
-    read = [Paragraph(f"{arm}: {note}") for arm, runs in found.runs.items() for note in runs.notes]
+    charts = size_charts(comparison, finding.check) if has_charts and has_sizes else ()
+    read = [
+        Paragraph(f"{arm}: {note}") for arm, runs in finding.runs.items() for note in runs.notes
+    ]
     tables, notes = [sizes_table(comparison), *_tables(comparison)], _notes(comparison)
-    return [*head, Columns([*map(Figure, charts)]), *tables, *notes, *read, _seal(found)]
+    return [*head, Columns([*map(Figure, charts)]), *tables, *notes, *read, _seal(finding)]
 
 
 def _marked(verdict: str) -> Colored:
     """A verdict as a cell, after its mark."""
-    mark, _, color = VERDICTS[verdict]
+    mark, _, color = VERDICT_STYLES[verdict]
     return Colored(f"{mark}{NBSP}{verdict}", color)
 
 
@@ -173,10 +181,10 @@ def comparison_answer(shown: Sequence[Treatment]) -> Answer:
     """Whether each treated recipe is better, by how much, and how sure that is."""
     if not shown:
         return Answer(text="Cannot tell: the runs do not support a comparison.", color="bad")
-    colors = {VERDICTS[each.verdict][2] for each in shown}
+    colors = {VERDICT_STYLES[treatment.verdict][2] for treatment in shown}
     text = " ".join(map(_sentence, shown)) if len(shown) <= MOST_SENTENCES else _counted(shown)
     order = ("low", "medium", "high")
-    level, reason = min(map(_certainty, shown), key=lambda found: order.index(found[0]))
+    level, reason = min(map(_certainty, shown), key=lambda certainty: order.index(certainty[0]))
     return Answer(
         text=text,
         confidence=f"Confidence: {level}; {reason}.",
@@ -184,51 +192,53 @@ def comparison_answer(shown: Sequence[Treatment]) -> Answer:
     )
 
 
-def _sentence(each: Treatment) -> str:
+def _sentence(treatment: Treatment) -> str:
     """What becomes of a treated recipe, by how much, how much sooner, and what to do."""
-    contrast, comparison, place = each.contrast, each.comparison, each.decisive
-    text = VERDICTS[each.verdict][1].format(contrast.treated)
-    if place.difference.value is not None:
-        where = f" at {name_size(place.size)}" if place.size else ""
+    contrast, comparison, decisive = treatment.contrast, treatment.comparison, treatment.decisive
+    text = VERDICT_STYLES[treatment.verdict][1].format(contrast.treated)
+    if decisive.difference.value is not None:
+        where = f" at {name_size(decisive.size)}" if decisive.size else ""
         level = format_level(comparison.level) + " together" * (len(comparison.contrasts) > 1)
-        found = beside(_percent(place.difference, f"{level}: "))
-        basis = "forecast" if place.is_forecast else "measured" if place.size else MEAN
-        text += f"{where}: {found} in loss against {comparison.plain}, {basis}"
-    first = contrast.by_size[0] if each.verdict == FADES else None
+        difference = beside(_percent(decisive.difference, f"{level}: "))
+        basis = "forecast" if decisive.is_forecast else "measured" if decisive.size else SIZE_MEAN
+        text += f"{where}: {difference} in loss against {comparison.plain}, {basis}"
+    first = contrast.by_size[0] if treatment.verdict == FADES else None
     before = f"it was {_short(first)} at {name_size(first.size)}" if first else ""
-    text = "; ".join(filter(None, [text, before, _share(each)]))
-    return " ".join(filter(None, [f"{text}.", _sooner(each), _advice(each)]))
+    text = "; ".join(filter(None, [text, before, _share(treatment)]))
+    return " ".join(filter(None, [f"{text}.", _sooner(treatment), _advice(treatment)]))
 
 
-def _found(each: Treatment) -> str:
+def _decisive_difference(treatment: Treatment) -> str:
     """The difference that counts, and where it was found."""
-    place = each.decisive
-    if place.difference.value is None:
+    decisive = treatment.decisive
+    if decisive.difference.value is None:
         return "unknown"
-    return f"{beside(_percent(place.difference))} in loss, {_place(place)}"
+    return f"{beside(_percent(decisive.difference))} in loss, {_basis_and_size(decisive)}"
 
 
-def _place(place: SizeDifference) -> str:
-    if not place.size:
-        return MEAN
-    return f"{'forecast' if place.is_forecast else 'measured'} at {name_size(place.size)}"
+def _basis_and_size(difference: SizeDifference) -> str:
+    if not difference.size:
+        return SIZE_MEAN
+    return (
+        f"{'forecast' if difference.is_forecast else 'measured'} at {name_size(difference.size)}"
+    )
 
 
-def _share(each: Treatment) -> str:
+def _share(treatment: Treatment) -> str:
     """The share of the gap to the reference that it closes."""
-    share = each.contrast.share
+    share = treatment.contrast.share
     return "" if share.value is None else f"it closes {beside(_percent(share))} of the gap"
 
 
-def _sooner(each: Treatment) -> str:
+def _sooner(treatment: Treatment) -> str:
     """The effective speed at the target."""
-    ahead = [speed for speed in each.contrast.speeds if speed.is_forecast]
+    ahead = [speed for speed in treatment.contrast.speeds if speed.is_forecast]
     if not ahead or ahead[0].factor.value is None:
         return ""
     factor = beside(measured(ahead[0].factor))
     return (
-        f"Its effective speed there is {factor} times that of {each.comparison.plain}, by "
-        f"{each.comparison.speed_column}."
+        f"Its effective speed there is {factor} times that of {treatment.comparison.plain}, by "
+        f"{treatment.comparison.speed_column}."
     )
 
 
@@ -246,61 +256,69 @@ def _next_runs(runs: NextRuns) -> str:
 
 def _counted(shown: Sequence[Treatment]) -> str:
     """How many treated recipes have which verdict, and the extremes."""
-    verdicts = [each.verdict for each in shown]
+    verdicts = [treatment.verdict for treatment in shown]
     counts = ", ".join(
-        f"{n} {COUNTED[verdict][n > 1]}" for verdict in VERDICTS if (n := verdicts.count(verdict))
+        f"{n} {VERDICT_VERBS[verdict][n > 1]}"
+        for verdict in VERDICT_STYLES
+        if (n := verdicts.count(verdict))
     )
-    known = [
-        (e.decisive.difference.value, e) for e in shown if e.decisive.difference.value is not None
+    differences = [
+        (treatment.decisive.difference.value, treatment)
+        for treatment in shown
+        if treatment.decisive.difference.value is not None
     ]
     text = f"Of {len(shown)} treated recipes: {counts}."
-    for name, choose in (("Best", min), ("Worst", max)) if known else ():
-        each = choose(known, key=lambda pair: pair[0])[1]
-        text += f" {name}: {each.label}, {_found(each)}."
+    for name, choose in (("Best", min), ("Worst", max)) if differences else ():
+        extreme = choose(differences, key=lambda pair: pair[0])[1]
+        text += f" {name}: {extreme.label}, {_decisive_difference(extreme)}."
     return text
 
 
-def _certainty(each: Treatment) -> tuple[str, str]:
+def _certainty(treatment: Treatment) -> tuple[str, str]:
     """High, medium or low, and why."""
-    contrast, place, name = each.contrast, each.decisive, each.label
+    contrast, decisive, name = treatment.contrast, treatment.decisive, treatment.label
     flags = [_explained(flag).meaning.rstrip(".") for flag in contrast.flags]
     about = f"{name}: {flags[0][0].lower()}{flags[0][1:]}" if flags else ""
-    if each.holds is False:
-        return "low", f"{name}: the forecast did not hold at {name_size(place.size)}"
-    if each.verdict == UNDECIDED:
+    if treatment.holds is False:
+        return "low", f"{name}: the forecast did not hold at {name_size(decisive.size)}"
+    if treatment.verdict == UNDECIDED:
         return "low", about or f"{name}: the runs leave it open"
     if flags:
         return "medium", about
     if contrast.p_value is None:
         return "medium", f"{name}: one seed, so the scatter of runs is assumed"
-    lower, upper = place.difference.ci
-    if place.difference.value is None or lower is None or upper is None:
+    lower, upper = decisive.difference.ci
+    if decisive.difference.value is None or lower is None or upper is None:
         return "medium", f"{name}: its interval is open"
-    width, gain = upper - lower, abs(place.difference.value)
-    if each.verdict != NO_DIFFERENCE and width > MOST_OF_GAIN * gain:
+    width, gain = upper - lower, abs(decisive.difference.value)
+    if treatment.verdict != NO_DIFFERENCE and width > MOST_OF_GAIN * gain:
         wide, whole = (format_percent(x, digits=2, signed=False) for x in (width, gain))
         return "medium", f"{name}: its interval is {wide} wide, more than half of {whole}"
-    if not place.is_forecast:
-        return "high", f"{_place(place)}, {_pairs(place)}"
-    ratio = max(place.size[c] / contrast.by_size[-1].size[c] for c in place.size)
+    if not decisive.is_forecast:
+        return "high", f"{_basis_and_size(decisive)}, {_pairs(decisive)}"
+    ratio = max(decisive.size[c] / contrast.by_size[-1].size[c] for c in decisive.size)
     text = f"forecast at {format_quantity(ratio)} times the largest measured size, no warnings"
-    return ("high" if ratio <= FAR else "medium"), text
+    return ("high" if ratio <= FAR_TIMES_LARGEST else "medium"), text
 
 
 def _explained(flag: str) -> Explanation:
     """A flag in words; one without an explanation speaks for itself."""
-    found = explain_flag(flag, MEANINGS)
-    return replace(found, meaning=flag) if found.name == flag else found
+    explanation = explain_flag(flag, MEANINGS)
+    return replace(explanation, meaning=flag) if explanation.name == flag else explanation
 
 
-def _pairs(place: SizeDifference) -> str:
+def _pairs(difference: SizeDifference) -> str:
     """How many pairs of seeds a measured difference rests on."""
-    return f"{place.n_pairs} pair{'s' * (place.n_pairs != 1)}" if place.n_pairs else "unpaired"
+    return (
+        f"{difference.n_pairs} pair{'s' * (difference.n_pairs != 1)}"
+        if difference.n_pairs
+        else "unpaired"
+    )
 
 
-def _short(place: SizeDifference) -> str:
+def _short(difference: SizeDifference) -> str:
     """A difference with two digits, whole percents from ten on."""
-    return format_percent(place.difference.value or 0.0, digits=2)
+    return format_percent(difference.difference.value or 0.0, digits=2)
 
 
 def _percent(measure: Measure, level: str = "") -> str:
@@ -316,34 +334,34 @@ def _percent(measure: Measure, level: str = "") -> str:
 def verdicts_table(shown: Sequence[Treatment]) -> Table:
     """Every treated recipe: its verdict, its difference where it counts, what to do."""
 
-    def loss(each: Treatment) -> str:
-        place = each.decisive
-        if place.difference.value is None:
+    def loss(treatment: Treatment) -> str:
+        decisive = treatment.decisive
+        if decisive.difference.value is None:
             return "unknown"
-        where = name_size(place.size) if place.size else MEAN
-        basis = "forecast" if place.is_forecast else _pairs(place)
-        return over(_percent(place.difference), f"{where}, {basis}")
+        where = name_size(decisive.size) if decisive.size else SIZE_MEAN
+        basis = "forecast" if decisive.is_forecast else _pairs(decisive)
+        return over(_percent(decisive.difference), f"{where}, {basis}")
 
-    plain = {each.comparison.plain for each in shown}
+    plain = {treatment.comparison.plain for treatment in shown}
     against = plain.pop() if len(plain) == 1 else "the plain recipe"
-    has_share = any(each.contrast.share.value is not None for each in shown)
+    has_share = any(treatment.contrast.share.value is not None for treatment in shown)
     return tabulated(
         f"Treated recipes against {against} ({format_level(shown[0].comparison.level)} intervals)",
         shown,
         {
-            "verdict": lambda each: _marked(each.verdict),
-            "recipe": lambda each: over(each.contrast.treated, each.group),
+            "verdict": lambda row: _marked(row.verdict),
+            "recipe": lambda row: over(row.contrast.treated, row.group),
             "loss": loss,
-            **({"gap closed": lambda each: _percent(each.contrast.share)} if has_share else {}),
+            **({"gap closed": lambda row: _percent(row.contrast.share)} if has_share else {}),
             "what to do": _advice,
         },
     )
 
 
-def _advice(each: Treatment) -> str:
+def _advice(treatment: Treatment) -> str:
     """What to do, in a sentence."""
-    contrast, verdict = each.contrast, each.verdict
-    if each.holds is False:
+    contrast, verdict = treatment.contrast, treatment.verdict
+    if treatment.holds is False:
         return "The forecast did not hold: use the measured difference, and none beyond it."
     if verdict == UNDECIDED:
         if contrast.next_runs:
@@ -366,17 +384,17 @@ def _advice(each: Treatment) -> str:
 
 def _warnings(shown: Sequence[Treatment]) -> Warnings:
     """Flags, each once with the recipes it was raised for; their details are among the notes."""
-    found: dict[Explanation, list[str]] = {}
-    for each in shown:
-        for flag in each.contrast.flags:
-            found.setdefault(replace(_explained(flag), detail=""), []).append(each.label)
+    labels: dict[Explanation, list[str]] = {}
+    for treatment in shown:
+        for flag in treatment.contrast.flags:
+            labels.setdefault(replace(_explained(flag), detail=""), []).append(treatment.label)
     return Warnings(
         tuple(
             replace(
                 flag,
                 detail=", ".join(names[:3]) + f" and {len(names) - 3} more" * (len(names) > 3),
             )
-            for flag, names in found.items()
+            for flag, names in labels.items()
         )
     )
 
@@ -396,14 +414,14 @@ def _notes(comparison: Comparison) -> list[Paragraph]:
     return [Paragraph(text) for text in dict.fromkeys([*texts, *notes])]
 
 
-def _seal(found: GroupFindings) -> Paragraph:
+def _seal(finding: GroupFindings) -> Paragraph:
     """When a forecast was sealed, and whether that was before the runs at the target."""
-    if not found.sealed or found.check is None:
+    if not finding.sealed or finding.check is None:
         return Paragraph("")
-    late = f", after runs there began ({found.began}): this is not a blind check"
-    order = late if found.sealed > found.began else ", before any run there"
-    text = f"Forecast for {name_size(found.group.target_size)} sealed {found.sealed}"
-    return Paragraph(f"{text}{order if found.began else ''}.")
+    late = f", after runs there began ({finding.began}): this is not a blind check"
+    order = late if finding.sealed > finding.began else ", before any run there"
+    text = f"Forecast for {name_size(finding.group.target_size)} sealed {finding.sealed}"
+    return Paragraph(f"{text}{order if finding.began else ''}.")
 
 
 def _tables(comparison: Comparison) -> list[Table]:
@@ -464,15 +482,15 @@ def sizes_table(comparison: Comparison) -> Table:
         return speeds.get((row[0], *row[1].size.values(), row[1].is_forecast))
 
     def factor(row: tuple[str, SizeDifference]) -> str:
-        found = speed_of(row)
-        return "–" if found is None else measured(found.factor)
+        speed = speed_of(row)
+        return "–" if speed is None else measured(speed.factor)
 
     return tabulated(
         "Tuned losses and their differences",
         [
-            (contrast.treated, place)
+            (contrast.treated, difference)
             for contrast in comparison.contrasts
-            for place in [*contrast.by_size, *filter(None, [contrast.at_target])]
+            for difference in [*contrast.by_size, *filter(None, [contrast.at_target])]
         ],
         {
             "recipe": lambda row: row[0],
@@ -499,24 +517,26 @@ def _amount(value: float | None) -> str:
 
 def _checks_table(shown: Sequence[Treatment]) -> Table:
     """What was measured at the targets beside its forecast."""
-    words = {True: "held", False: "did not hold", None: "cannot tell"}
+    outcomes = {True: "held", False: "did not hold", None: "cannot tell"}
 
-    def losses(each: Treatment) -> str:
-        assert each.check is not None
-        place = each.check.decisive
-        return over(measured(place.treated), f"{each.comparison.plain} {measured(place.plain)}")
+    def losses(treatment: Treatment) -> str:
+        assert treatment.check is not None
+        decisive = treatment.check.decisive
+        return over(
+            measured(decisive.treated), f"{treatment.comparison.plain} {measured(decisive.plain)}"
+        )
 
     return tabulated(
         f"Forecasts checked at {name_size(shown[0].comparison.target)}",
         shown,
         {
-            "forecast": lambda each: words[each.holds],
-            "recipe": lambda each: over(each.contrast.treated, each.group),
-            "measured": lambda each: _percent(each.decisive.difference),
-            "forecast of it": lambda each: _percent(
-                each.contrast.at_target.difference if each.contrast.at_target else Measure()
+            "forecast": lambda row: outcomes[row.holds],
+            "recipe": lambda row: over(row.contrast.treated, row.group),
+            "measured": lambda row: _percent(row.decisive.difference),
+            "forecast of it": lambda row: _percent(
+                row.contrast.at_target.difference if row.contrast.at_target else Measure()
             ),
-            "pairs": lambda each: _pairs(each.decisive),
+            "pairs": lambda row: _pairs(row.decisive),
             "loss": losses,
         },
     )

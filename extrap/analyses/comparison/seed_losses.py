@@ -71,13 +71,13 @@ def tuned_arm(name: str, runs: Runs, *, level: float) -> Arm:
     if not has_replicates(sweep):  # what looks like replicates are copies
         sweep = sweep.without_copies()
     fitted = fit_sweep(sweep, level=level)
-    optima, found = fitted.optima, seed_losses(sweep, fitted)
+    optima, losses = fitted.optima, seed_losses(sweep, fitted)
     flags = _edge_flags(name, optima) if sweep.tuned else []
     by_size = {
         size_key(optimum.size.values()): {
             _label(seed, name): value for seed, value in of_size.items()
         }
-        for optimum, of_size in zip(optima, found, strict=True)
+        for optimum, of_size in zip(optima, losses, strict=True)
         if of_size
     }
     exponents = {
@@ -109,7 +109,7 @@ def _tuned_only(sweep: Runs) -> Runs:
 def _edge_flags(name: str, optima: Sequence[Optimum]) -> list[Flag]:
     """One flag for the sizes whose loss is inferred, one for those where it is the best run's."""
     flags = []
-    for is_inferred, words in (
+    for is_inferred, origin in (
         (True, "inferred from the other sizes"),
         (False, "that of the best run"),
     ):
@@ -120,7 +120,7 @@ def _edge_flags(name: str, optima: Sequence[Optimum]) -> list[Flag]:
         ]
         if sizes:
             where = f"no optimum of {name} is bracketed at {'; '.join(sizes)}"
-            flags.append(Flag("edge", f"{where}, so its loss is {words}; extend the grid."))
+            flags.append(Flag("edge", f"{where}, so its loss is {origin}; extend the grid."))
     return flags
 
 

@@ -54,8 +54,8 @@ class RecipeGroup:
             rule = (
                 f"arms must have the sizes {', '.join(plain.sizes)} and the level {plain.level:g}"
             )
-            own = [*spec.sizes, spec.level]
-            require(own == [*plain.sizes, plain.level], rule, own)
+            sizes_and_level = [*spec.sizes, spec.level]
+            require(sizes_and_level == [*plain.sizes, plain.level], rule, sizes_and_level)
         n, n_sizes = FORECAST_SIZES if self.check_target else 1, len(self.sizes())
         rule = f"arms must have {n} or more sizes in common"
         require(n_sizes >= n, rule, n_sizes, "use the same sizes, or leave out check_target")
@@ -155,11 +155,11 @@ class ComparisonStudy:
         names = [group.name for group in self.groups]
         require(len(set(names)) == len(names), "groups must have different names", names)
         sweeps = [spec for group in self.groups for spec in group.arms.values()]
-        known = {spec.name: spec for spec in sweeps}
-        other = [spec.name for spec in sweeps if spec != known[spec.name]]
+        spec_by_name = {spec.name: spec for spec in sweeps}
+        other = [spec.name for spec in sweeps if spec != spec_by_name[spec.name]]
         require(not other, "different sweeps must have different names", other, "rename one")
 
     def arms(self) -> tuple[StudySpec, ...]:
         """Every sweep once."""
-        found = (spec for group in self.groups for spec in group.arms.values())
-        return tuple({spec.name: spec for spec in found}.values())
+        sweeps = (spec for group in self.groups for spec in group.arms.values())
+        return tuple({spec.name: spec for spec in sweeps}.values())

@@ -64,12 +64,16 @@ class ComparisonKind(Kind):
 
     def analyse(self, runs: RunsByStage) -> tuple[GroupFindings, ...]:
         """What each group of recipes shows, and how its forecast did at the target."""
-        large = {spec.name: own for spec in self.specs() if len(own := runs.of(spec, "check"))}
+        large = {
+            spec.name: target_runs
+            for spec in self.specs()
+            if len(target_runs := runs.of(spec, "check"))
+        }
         findings = self._findings(runs)
-        known = runs.sealed(self._seal(findings))
-        sealed = "" if known is None else known["created"]
+        sealed_record = runs.sealed(self._seal(findings))
+        sealed = "" if sealed_record is None else sealed_record["created"]
         more = {"sealed": sealed, "min_gain": self.study.min_gain}
-        return tuple(with_check(found, large, **more) for found in findings)
+        return tuple(with_check(finding, large, **more) for finding in findings)
 
     def _findings(self, runs: RunsByStage) -> list[GroupFindings]:
         sweeps = {spec.name: runs.of(spec) for spec in self.specs()}
@@ -105,16 +109,16 @@ def _cells_at_targets(
     """The runs of a recipe at the targets of its groups, and where there are none."""
     cells: list[Cell] = []
     notes: list[str] = []
-    for found in findings:
-        group = found.group
-        named = {own.name: arm for arm, own in group.arms.items()}
-        if not group.check_target or found.comparison is None or spec.name not in named:
+    for finding in findings:
+        group = finding.group
+        arm_names = {arm_spec.name: arm for arm, arm_spec in group.arms.items()}
+        if not group.check_target or finding.comparison is None or spec.name not in arm_names:
             continue
-        made = forecast(found.runs[named[spec.name]], level=spec.level)
-        at = (Target(size=dict(group.target_size), fixed=False),)
-        own = target_cells(replace(spec, targets=at), made)
-        if not own:
+        arm_forecast = forecast(finding.runs[arm_names[spec.name]], level=spec.level)
+        targets = (Target(size=dict(group.target_size), fixed=False),)
+        group_cells = target_cells(replace(spec, targets=targets), arm_forecast)
+        if not group_cells:
             target = size_words(group.target_size)
             notes.append(f"{spec.name} is not trained at {target}: no value is forecast there")
-        cells += own
+        cells += group_cells
     return tuple(cells), tuple(notes)

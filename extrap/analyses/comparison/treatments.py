@@ -50,13 +50,13 @@ shape(
     GroupFindings,
     omit=("group", "runs", "comparison", "check", "sealed", "began"),
     add={
-        "name": lambda found: found.group.name,
-        "question": lambda found: found.group.question,
-        "expected": lambda found: found.group.expected,
-        "target": lambda found: found.group.target_size,
-        "arms": lambda found: {arm: spec.name for arm, spec in found.group.arms.items()},
-        "data_hash": lambda found: {arm: runs.data_hash() for arm, runs in found.runs.items()},
-        "comparison": lambda found: found.comparison and document(found.comparison),
+        "name": lambda finding: finding.group.name,
+        "question": lambda finding: finding.group.question,
+        "expected": lambda finding: finding.group.expected,
+        "target": lambda finding: finding.group.target_size,
+        "arms": lambda finding: {arm: spec.name for arm, spec in finding.group.arms.items()},
+        "data_hash": lambda finding: {arm: runs.data_hash() for arm, runs in finding.runs.items()},
+        "comparison": lambda finding: finding.comparison and document(finding.comparison),
     },
 )
 
@@ -73,7 +73,7 @@ def find_group(
     """
     runs = {name: sweeps[spec.name] for name, spec in group.arms.items()}
     try:
-        found = compare(
+        comparison = compare(
             runs,
             at=group.target_size,
             reference=group.reference,
@@ -84,11 +84,11 @@ def find_group(
         )
     except DataError as error:
         return GroupFindings(group=group, runs=runs, comparison=None, problem=str(error))
-    return GroupFindings(group=group, runs=runs, comparison=found)
+    return GroupFindings(group=group, runs=runs, comparison=comparison)
 
 
 def with_check(
-    found: GroupFindings,
+    finding: GroupFindings,
     large: Mapping[str, Runs],
     *,
     sealed: str,
@@ -97,16 +97,16 @@ def with_check(
     """The findings of a group with the runs at its target.
 
     Args:
-        found: The findings.
+        finding: The findings.
         large: Name of a recipe's study → its runs at the target, if there are any.
         sealed: When the forecast was written down.
         min_gain: The least gain that matters, if one was asked for.
     """
-    found = replace(found, sealed=sealed)
-    if found.comparison is None:
-        return found
-    target, runs, starts = found.group.target_size, dict[str, Runs](), list[str]()
-    for arm, spec in found.group.arms.items():
+    finding = replace(finding, sealed=sealed)
+    if finding.comparison is None:
+        return finding
+    target, runs, starts = finding.group.target_size, dict[str, Runs](), list[str]()
+    for arm, spec in finding.group.arms.items():
         if spec.name not in large:
             continue
         frame = large[spec.name].to_frame()
@@ -115,10 +115,10 @@ def with_check(
         if (frame["status"] == "complete").any():
             runs[arm] = Runs.from_frame(frame, sizes=tuple(target), source=spec.name)
             starts += map(str, frame["started_at"].dropna() if "started_at" in frame else ())
-    if found.comparison.plain not in runs or len(runs) < 2:
-        return found
-    check = compare(runs, at=target, level=found.comparison.level, min_gain=min_gain)
-    return replace(found, check=check, began=min(starts, default=""))
+    if finding.comparison.plain not in runs or len(runs) < 2:
+        return finding
+    check = compare(runs, at=target, level=finding.comparison.level, min_gain=min_gain)
+    return replace(finding, check=check, began=min(starts, default=""))
 
 
 def agrees(measured: Measure, expected: Measure) -> bool | None:
@@ -177,26 +177,26 @@ class Treatment:
         """That of what was measured at the target afterwards, else `Contrast.verdict`."""
         if not self.check or not self.is_checked:
             return self.contrast.verdict
-        found = self.comparison
-        gate = Gate(min_gain=found.min_gain, survives_above=found.survives_above)
-        return gate.judge(self.decisive.gain, [place.gain for place in self.contrast.by_size])
+        comparison = self.comparison
+        gate = Gate(min_gain=comparison.min_gain, survives_above=comparison.survives_above)
+        return gate.judge(self.decisive.gain, [row.gain for row in self.contrast.by_size])
 
 
 def treatments(findings: Sequence[GroupFindings]) -> tuple[Treatment, ...]:
     """Every treated recipe of all groups."""
     rows = []
-    for found in findings:
-        if found.comparison is None:
+    for finding in findings:
+        if finding.comparison is None:
             continue
-        checks = {c.treated: c for c in (found.check.contrasts if found.check else ())}
+        checks = {c.treated: c for c in (finding.check.contrasts if finding.check else ())}
         rows += [
             Treatment(
                 contrast=contrast,
-                comparison=found.comparison,
-                group=found.group.name if len(findings) > 1 else "",
+                comparison=finding.comparison,
+                group=finding.group.name if len(findings) > 1 else "",
                 check=checks.get(contrast.treated),
             )
-            for contrast in found.comparison.contrasts
+            for contrast in finding.comparison.contrasts
         ]
     return tuple(rows)
 
@@ -216,10 +216,12 @@ def checks_document(findings: Sequence[GroupFindings]) -> list[dict[str, Any]]:
     """What was measured at the targets afterwards, one entry per group."""
     return [
         {
-            "group": found.group.name,
-            "held": {each.contrast.treated: each.holds for each in treatments([found])},
-            **document(found.check),
+            "group": finding.group.name,
+            "held": {
+                treatment.contrast.treated: treatment.holds for treatment in treatments([finding])
+            },
+            **document(finding.check),
         }
-        for found in findings
-        if found.check is not None
+        for finding in findings
+        if finding.check is not None
     ]

@@ -446,7 +446,7 @@ def test_four_sizes_with_one_seed_have_no_laws_and_the_interval_of_gains():
     (found,) = compared(tables[1], plain=tables[0], at=1024, level=0.9).contrasts
     gains = np.log(tables[0]["loss"]) - np.log(tables[1]["loss"])
     pairs = Pairs(doublings=(0, 1, 2, 3), gains=gains.tolist(), n_pairs=[1] * 4)
-    expected = fit_gain(pairs).at(6.0)
+    expected = fit_gain(pairs).predict(6.0)
     difference = found.at_target.difference
     assert math.log1p(difference.value) == pytest.approx(-expected.mean, abs=1e-9)
     ends = [-math.log1p(end) for end in reversed(difference.ci)]

@@ -18,18 +18,18 @@ def fitted(u, gains, *, n_pairs=1, **more):
 @pytest.fixture
 def _one_straight_shape(monkeypatch):
     monkeypatch.setattr(gain, "DECAY_RATES", (0.0,))
-    monkeypatch.setattr(gain, "BENDS", {0.0: 1.0})
+    monkeypatch.setattr(gain, "BEND_SDS", {0.0: 1.0})
     monkeypatch.setattr(gain, "SEED_VARIANCE_RATIO", 0.0)
 
 
 @pytest.mark.usefixtures("_one_straight_shape")
 def test_of_one_shape_and_a_known_scatter_it_is_the_line_of_least_squares(monkeypatch):
     """With priors so wide that they do not matter."""
-    monkeypatch.setattr(gain, "SCATTERS", np.array([0.001]))
+    monkeypatch.setattr(gain, "SCATTER_GRID", np.array([0.001]))
     monkeypatch.setattr(gain, "PER_DOUBLING", {10.0: 1.0})
     monkeypatch.setattr(gain, "GAIN_SD", 10.0)
     seen = np.array([0.011, 0.012, 0.009, 0.010])
-    found = fitted(U, seen).at(9.0)
+    found = fitted(U, seen).predict(9.0)
     line = stats.linregress(U, seen)
     assert found.mean == pytest.approx(line.intercept + 9 * line.slope, rel=1e-4)
     spread = ((U - U.mean()) ** 2).sum()
@@ -42,9 +42,9 @@ def test_of_one_shape_and_a_known_scatter_it_is_the_line_of_least_squares(monkey
 def test_the_scatter_is_averaged_by_its_prior_and_the_pairs(monkeypatch):
     """One shape; the density of the gain at the largest size, integrated over the scatter."""
     monkeypatch.setattr(gain, "PER_DOUBLING", {1e-9: 1.0})
-    monkeypatch.setattr(gain, "SCATTERS", np.geomspace(0.0002, 0.1, 400))
+    monkeypatch.setattr(gain, "SCATTER_GRID", np.geomspace(0.0002, 0.1, 400))
     seen = np.array([0.010, 0.013, 0.008, 0.011])
-    found = fitted(U, seen, n_pairs=2, squares=4 * 0.002**2, dof=4).at(6.0)
+    found = fitted(U, seen, n_pairs=2, squares=4 * 0.002**2, dof=4).predict(6.0)
     square = float(((seen - seen.mean()) ** 2).sum())
     prior, prior_dof = gain.SCATTER, gain.SCATTER_DOF
 
@@ -63,19 +63,19 @@ def test_the_scatter_is_averaged_by_its_prior_and_the_pairs(monkeypatch):
 @pytest.mark.usefixtures("_one_straight_shape")
 def test_a_slope_that_wanders_widens_by_the_cube_of_the_distance(monkeypatch):
     """Beyond the sizes the variance of an integrated Brownian motion is s² u³ / 3."""
-    monkeypatch.setattr(gain, "SCATTERS", np.array([0.001]))
-    straight = fitted(U, 0.01 + 0 * U).at(10.0)
-    monkeypatch.setattr(gain, "BENDS", {0.002: 1.0})
+    monkeypatch.setattr(gain, "SCATTER_GRID", np.array([0.001]))
+    straight = fitted(U, 0.01 + 0 * U).predict(10.0)
+    monkeypatch.setattr(gain, "BEND_SDS", {0.002: 1.0})
     monkeypatch.setattr(gain, "PER_DOUBLING", {1e-9: 1.0})
     monkeypatch.setattr(gain, "GAIN_SD", 1e-9)
-    bent = fitted(U, 0.01 + 0 * U).at(10.0)
+    bent = fitted(U, 0.01 + 0 * U).predict(10.0)
     assert bent.sds == pytest.approx(0.002 * np.sqrt(4.0**3 / 3), rel=1e-4)
     assert straight.sds.max() < bent.sds.min()
 
 
 def test_a_seed_common_to_all_sizes_is_not_averaged_away():
     many = np.arange(0.0, 24, 2)
-    one, four = (fitted(many, 0 * many, n_pairs=n).at(22.0) for n in (1, 4))
+    one, four = (fitted(many, 0 * many, n_pairs=n).predict(22.0) for n in (1, 4))
     ends = [each.interval(0.9).upper for each in (one, four)]
     assert ends[0] == pytest.approx(2 * ends[1], rel=0.3)
 
@@ -83,7 +83,7 @@ def test_a_seed_common_to_all_sizes_is_not_averaged_away():
 def test_a_gain_that_shrinks_is_not_forecast_to_turn():
     """1 % that halves every four doublings: a line through the last sizes would say it hurts."""
     seen = 0.01 * 2.0 ** (-0.25 * U)
-    found, line = fitted(U, seen).at(14.0), stats.linregress(U, seen)
+    found, line = fitted(U, seen).predict(14.0), stats.linregress(U, seen)
     assert 0.01 * 2.0 ** (-0.25 * 14) in found.interval(0.9)
     assert line.intercept + 14 * line.slope < -0.004 < found.quantile(0.25)
 
@@ -96,6 +96,6 @@ def test_intervals_hold_over_gains_that_stay_shrink_or_go(beyond):
         size, rate = rng.uniform(0, 0.03), (0.0, 0.08, 0.2)[i % 3]
         noise = np.exp(rng.uniform(np.log(0.0005), np.log(0.01)))
         seen = size * 2.0 ** (-rate * u) + noise * np.sqrt(2) * rng.normal(size=len(u))
-        found = fitted(u, seen).at(u[-1] + beyond)
+        found = fitted(u, seen).predict(u[-1] + beyond)
         held.append(size * 2.0 ** (-rate * (u[-1] + beyond)) in found.interval(0.9))
     assert 0.82 <= np.mean(held) <= 0.98

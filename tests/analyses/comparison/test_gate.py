@@ -153,7 +153,7 @@ def test_speeds_and_costs_turn_the_same_way():
     (by_cost,) = compared(fast, base, cost="dollars").contrasts
     assert by_cost.speeds[0].factor.value == pytest.approx(by_name.speeds[0].factor.value)
     assert compared(ladder(0.01)).contrasts[0].speeds == ()
-    assert speed_law({1.0: 0.3, 8.0: 0.3}, 1.0).at(6.0).mean == pytest.approx(0.3, abs=0.01)
+    assert speed_law({1.0: 0.3, 8.0: 0.3}, 1.0).predict(6.0).mean == pytest.approx(0.3, abs=0.01)
 
 
 def test_no_common_size_has_a_wider_answer():

@@ -282,14 +282,16 @@ class FittedSplit:
             return Measure()
         sizes = (split.params.value or 0.0, split.tokens.value or 0.0)
         size = dict(zip(self.forecast.runs.sizes, sizes, strict=True))
-        at = self.forecast.predict_loss(size)
+        prediction = self.forecast.predict_loss(size)
         if (
             self.forecast.doubt_loss(size) is not None
-            or at is None
-            or at.log_loss > LARGEST_LOG_LOSS
+            or prediction is None
+            or prediction.log_loss > LARGEST_LOG_LOSS
         ):
             return Measure()
-        return Measure(value=math.exp(at.log_loss), ci=at.interval(self.level, new_run=False))
+        return Measure(
+            value=math.exp(prediction.log_loss), ci=prediction.interval(self.level, new_run=False)
+        )
 
 
 @one_thread
@@ -332,8 +334,8 @@ def fit_split(
     )
 
 
-def _check(**given: float | None) -> None:
-    for name, value in given.items():
+def _check(**amounts: float | None) -> None:
+    for name, value in amounts.items():
         if value is not None:
             require_positive(argument(name), value)
             rule = f"{argument(name)} must be at most {MOST:g}"

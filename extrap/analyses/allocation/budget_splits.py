@@ -212,8 +212,8 @@ def _zoom(function: Callable[[Array], Array], low: Array, high: Array) -> tuple[
         best = np.argmin(value, axis=-1)[..., None]
         low = np.take_along_axis(grid, np.maximum(best - 1, 0), axis=-1)[..., 0]
         high = np.take_along_axis(grid, np.minimum(best + 1, GRID - 1), axis=-1)[..., 0]
-    at = np.take_along_axis(grid, best, axis=-1)[..., 0]
-    return at, np.take_along_axis(value, best, axis=-1)[..., 0]
+    minimum = np.take_along_axis(grid, best, axis=-1)[..., 0]
+    return minimum, np.take_along_axis(value, best, axis=-1)[..., 0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

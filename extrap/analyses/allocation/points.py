@@ -108,24 +108,24 @@ def read_points(
     params, tokens = runs.sizes
     named = [header[0] if (header := header_unit(name)) else name for name in named]
     complete = runs.complete()
-    kept = complete.with_seedless_once().to_frame()
-    have = list(map(str, kept.columns))
+    finished = complete.with_seedless_once().to_frame()
+    have = list(map(str, finished.columns))
     for name in named:
         if name not in have and name != loss:
             option = "compute" if name == compute else None
             raise missing_column(name, have, runs.source or "the table", option=option)
-    if kept.empty:
+    if finished.empty:
         raise DataError(f"no run has a loss; fill in the column {loss or 'loss'}.")
-    n_without, n_copies, unknown = len(runs) - len(complete), len(complete) - len(kept), 0
+    n_without, n_copies, unknown = len(runs) - len(complete), len(complete) - len(finished), 0
     if compute is None and COMPUTE in have and COMPUTE not in named:
-        unknown = int(np.sum(~np.isfinite(read_numbers(kept[COMPUTE], COMPUTE))))
+        unknown = int(np.sum(~np.isfinite(read_numbers(finished[COMPUTE], COMPUTE))))
         compute = None if unknown else COMPUTE
-    counted = None if compute is None else _positive(kept[compute], compute)
-    n, d = (_positive(kept[name], name) for name in (params, tokens))
+    counted = None if compute is None else _positive(finished[compute], compute)
+    n, d = (_positive(finished[name], name) for name in (params, tokens))
     return Points(
         params=n,
         tokens=d,
-        loss=kept["loss"].to_numpy(dtype=float),
+        loss=finished["loss"].to_numpy(dtype=float),
         counted_flops=counted,
         runs=runs.with_seedless_once(),
         notes=(

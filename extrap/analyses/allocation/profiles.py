@@ -112,9 +112,9 @@ class Optima:
             line = fit_line(design, self.log_params, se).results
         else:
             line = WLS(self.log_params, design, weights=1 / se**2).fit()
-        at = line.get_prediction([[1.0, math.log(flops) - middle]])
-        log_params = float(at.predicted_mean[0])
-        half = float(np.ptp(at.conf_int(alpha=1 - level))) / 2
+        prediction = line.get_prediction([[1.0, math.log(flops) - middle]])
+        log_params = float(prediction.predicted_mean[0])
+        half = float(np.ptp(prediction.conf_int(alpha=1 - level))) / 2
         exponent = Interval(*line.conf_int(1 - level)[1].tolist())
         p, log_tokens = self.rule.p, math.log(flops / self.rule.k) - self.rule.p * log_params
         below, above = self.near_best
@@ -138,8 +138,10 @@ class Optima:
             model = fit_loss_model(compute, self.loss.tolist(), loss_se=None, prior=self.prior)
         except (DataError, FitError):
             return Measure()
-        at = model.predict({"flops": flops}, noise=NO_NOISE, band="default")
-        return Measure(value=math.exp(at.log_loss), ci=at.interval(level, new_run=False))
+        prediction = model.predict({"flops": flops}, noise=NO_NOISE, band="default")
+        return Measure(
+            value=math.exp(prediction.log_loss), ci=prediction.interval(level, new_run=False)
+        )
 
 
 def _around(centre: float, half: float) -> Measure:
@@ -185,13 +187,13 @@ def _at_one_compute(profiles: list[Profile], off: list[Array]) -> list[Profile]:
         off: ln C of every run less that of its profile.
     """
     best = [(p.log_flops, v[2]) for p in profiles if (v := minimum(around_best(p))) is not None]
-    if len(best) < 2 or max(np.ptp(each) for each in off) < SAME_COMPUTE:
+    if len(best) < 2 or max(np.ptp(offsets) for offsets in off) < SAME_COMPUTE:
         return profiles
-    at, least = np.transpose(best)
-    slope = np.polynomial.Polynomial.fit(at, least, min(2, len(best) - 1)).deriv()
+    log_flops, least = np.transpose(best)
+    slope = np.polynomial.Polynomial.fit(log_flops, least, min(2, len(best) - 1)).deriv()
     return [
-        replace(p, log_loss=p.log_loss - slope(p.log_flops) * each)
-        for p, each in zip(profiles, off, strict=True)
+        replace(p, log_loss=p.log_loss - slope(p.log_flops) * offsets)
+        for p, offsets in zip(profiles, off, strict=True)
     ]
 
 
@@ -207,8 +209,8 @@ def around_best(profile: Profile) -> Profile:
     away = np.abs(sizes - sizes[best])
     reach = max(NEAR, float(np.sort(away)[:N_NEAREST][-1])) + 1e-9
     near = (away <= reach)[which]
-    own = profile.log_params[near], profile.log_loss[near]
-    return replace(profile, log_params=own[0], log_loss=own[1])
+    log_params, log_loss = profile.log_params[near], profile.log_loss[near]
+    return replace(profile, log_params=log_params, log_loss=log_loss)
 
 
 def minimum(profile: Profile, degree: int = DEGREE) -> tuple[float, float, float] | None:
@@ -230,10 +232,10 @@ def minimum(profile: Profile, degree: int = DEGREE) -> tuple[float, float, float
     bend = float(curve.deriv(2)(grid[best]))
     if best in (0, FINE - 1) or bend <= FLAT:
         return None
-    at = float(grid[best] - curve.deriv()(grid[best]) / bend)
-    around = np.vander(profile.log_params - at, degree + 1, increasing=True)
+    log_params = float(grid[best] - curve.deriv()(grid[best]) / bend)
+    around = np.vander(profile.log_params - log_params, degree + 1, increasing=True)
     slope_se = math.sqrt(np.linalg.pinv(around.T @ around)[1, 1])
-    return at, slope_se / bend, float(curve(at))
+    return log_params, slope_se / bend, float(curve(log_params))
 
 
 def _polynomial(profile: Profile, degree: int = DEGREE) -> np.polynomial.Polynomial:
@@ -263,23 +265,23 @@ def profile_optima(points: Points) -> Optima:
     off = np.concatenate([p.log_loss - _polynomial(p)(p.log_params) for p in profiles])
     dof = len(off) - (DEGREE + 1) * len(profiles)
     sd = math.sqrt(float(off @ off) / max(dof, 1))
-    found = [(p, vertex) for p in profiles if (vertex := minimum(p)) is not None]
-    if len(found) < 3:
+    vertices = [(p, vertex) for p in profiles if (vertex := minimum(p)) is not None]
+    if len(vertices) < 3:
         raise DataError(
-            f"{len(found)} of {len(profiles)} isoFLOP profiles have their best size "
+            f"{len(vertices)} of {len(profiles)} isoFLOP profiles have their best size "
             "inside, a line needs three; add sizes on the side where the loss still "
             "falls, or add budgets."
         )
     return Optima(
-        log_flops=np.array([p.log_flops for p, _ in found]),
-        log_params=np.array([vertex[0] for _, vertex in found]),
-        log_params_se=sd * np.array([vertex[1] for _, vertex in found]),
+        log_flops=np.array([p.log_flops for p, _ in vertices]),
+        log_params=np.array([vertex[0] for _, vertex in vertices]),
+        log_params_se=sd * np.array([vertex[1] for _, vertex in vertices]),
         is_known=bool(dof >= 1 and sd > 0),
-        loss=np.exp([vertex[2] for _, vertex in found]),
-        near_best=_near_best(found[-1][0]),
+        loss=np.exp([vertex[2] for _, vertex in vertices]),
+        near_best=_near_best(vertices[-1][0]),
         rule=points.rule,
         prior=None if points.runs is None else ladder_prior("compute", loss_kind(points.runs)),
-        how=f"cubics around the best run of {len(found)} of {len(profiles)} isoFLOP profiles",
+        how=f"cubics around the best run of {len(vertices)} of {len(profiles)} isoFLOP profiles",
     )
 
 

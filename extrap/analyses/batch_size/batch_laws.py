@@ -73,12 +73,12 @@ class BatchLaw:
     @property
     def exponents(self) -> dict[str, Measure]:
         """Column → b_i."""
-        found = {}
+        exponents = {}
         for i, name in enumerate(self.columns, 1):
             value, half = self.coefficients[i], self._t * math.sqrt(self.covariance[i][i])
             ci = Interval(value - half, value + half) if self.dof else Interval()
-            found[name] = Measure(value=value, ci=ci)
-        return found
+            exponents[name] = Measure(value=value, ci=ci)
+        return exponents
 
     @property
     def value(self) -> Measure:
@@ -224,14 +224,16 @@ def _jackknifed(line: RegressionResults, clusters: Sequence[str]) -> Array:
     model, labels = line.model, np.array(clusters)
     left = np.array(
         [
-            WLS(model.endog[kept], model.exog[kept], weights=model.weights[kept]).fit().params
-            for kept in (labels != label for label in sorted(set(clusters)))
+            WLS(model.endog[others], model.exog[others], weights=model.weights[others])
+            .fit()
+            .params
+            for others in (labels != label for label in sorted(set(clusters)))
         ]
     )
     off = left - left.mean(axis=0)
     covariance = off.T @ off
-    wanted = np.maximum(np.diag(line.cov_params()), jackknife_variance(left.mean(axis=0), left))
-    spread, sd = np.sqrt(np.diag(covariance)), np.sqrt(wanted)
+    variances = np.maximum(np.diag(line.cov_params()), jackknife_variance(left.mean(axis=0), left))
+    spread, sd = np.sqrt(np.diag(covariance)), np.sqrt(variances)
     products = np.outer(spread, spread)  # 0 of a coefficient that no cluster moves
     correlation = np.divide(covariance, products, out=np.eye(len(sd)), where=products > 0)
     return np.asarray(correlation * np.outer(sd, sd))

@@ -32,20 +32,20 @@ def label(by: Mapping[str, float | str], task: str = "") -> str:
 def of_tasks(tasks: Tasks, name: str) -> pd.DataFrame:
     """A table of all tasks below each other, with `where`: task and size in words."""
     parts = [pd.DataFrame()]
-    for task, found in tasks:
-        table, sizes = getattr(found, name), list(found.task.study.sizes)
+    for task, task_result in tasks:
+        table, sizes = getattr(task_result, name), list(task_result.task.study.sizes)
         if len(table):
-            at = [label(size, task) for size in table[sizes].to_dict("records")]
-            parts.append(table.drop(columns=sizes).assign(where=at))
+            labels = [label(size, task) for size in table[sizes].to_dict("records")]
+            parts.append(table.drop(columns=sizes).assign(where=labels))
     return pd.concat(parts, ignore_index=True)
 
 
 def steps_figures(tasks: Tasks, *, is_trade_off: bool = False) -> list[Figure]:
     """Steps to each target against batch size, or against examples, by task and size."""
     figures = []
-    for task, found in tasks:
-        for size in found.task.study.size_points():
-            groups = [g for g in found.critical.groups if size.items() <= g.by.items()]
+    for task, task_result in tasks:
+        for size in task_result.task.study.size_points():
+            groups = [g for g in task_result.critical.groups if size.items() <= g.by.items()]
             groups.sort(key=lambda group: -float(group.by["target"]))
             if groups:
                 figures.append(_steps_figure(groups, label(size, task), is_trade_off))
@@ -57,7 +57,7 @@ def _steps_figure(groups: Sequence[BatchGroup], where: str, is_trade_off: bool) 
     for i, group in enumerate(groups):
         name, style = f"target {format_given(float(group.by['target']))}", _style(i, len(groups))
         curve: Rows = [
-            (b, at.value, *at.ci) for b in _batches(group) for at in [group.steps_at(b)]
+            (b, steps.value, *steps.ci) for b in _batches(group) for steps in [group.steps_at(b)]
         ]
         seen: Rows = [
             (p.batch, p.steps or 0.0, *_ends(p.values)) for p in group.points if p.values
@@ -97,18 +97,20 @@ def _batches(group: BatchGroup) -> list[float]:
 def rate_figures(tasks: Tasks) -> list[Figure]:
     """The best rates of a task's sizes with their law."""
     figures = []
-    for task, found in tasks:
+    for task, task_result in tasks:
         shown: list[Series] = []
-        law, names = found.rate_law, list(found.task.study.sizes)
-        parts = list(found.rates.groupby(names)) if law is not None else []
-        for i, (key, own) in enumerate(parts):
+        law, names = task_result.rate_law, list(task_result.task.study.sizes)
+        parts = list(task_result.rates.groupby(names)) if law is not None else []
+        for i, (key, of_size) in enumerate(parts):
             assert law is not None
             size, style = dict(zip(names, map(float, key), strict=True)), _style(i, len(parts))
-            low, high = (own["lr_opt"] * np.exp(sign * own["lr_se"]) for sign in (-1, 1))
-            rates = zip(own["batch_size"], own["lr_opt"], low, high, strict=True)
-            at = {name: value for name, value in size.items() if name in law.columns}
-            batches = np.geomspace(own["batch_size"].min(), own["batch_size"].max(), N_CURVE)
-            laws = [(b, law.at(batch_size=b, **at)) for b in batches.tolist()]
+            low, high = (of_size["lr_opt"] * np.exp(sign * of_size["lr_se"]) for sign in (-1, 1))
+            rates = zip(of_size["batch_size"], of_size["lr_opt"], low, high, strict=True)
+            law_size = {name: value for name, value in size.items() if name in law.columns}
+            batches = np.geomspace(
+                of_size["batch_size"].min(), of_size["batch_size"].max(), N_CURVE
+            )
+            laws = [(b, law.at(batch_size=b, **law_size)) for b in batches.tolist()]
             curve = [(b, rate.value, *rate.ci) for b, rate in laws]
             shown.append(points(rates, **style))
             shown.append(points(curve, label=label(size), ink=style["ink"], **BAND))

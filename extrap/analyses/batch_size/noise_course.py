@@ -45,8 +45,8 @@ def pool_gradients(runs: Runs, rows: Sequence[int]) -> pd.DataFrame:
             "a noise scale over training needs moments of gradients from that training; "
             "train with noise_every in the recipe."
         )
-    own = curves[curves["run"].isin(list(rows))].dropna()
-    return own.sort_values(["step", "run"]).reset_index(drop=True)
+    pooled = curves[curves["run"].isin(list(rows))].dropna()
+    return pooled.sort_values(["step", "run"]).reset_index(drop=True)
 
 
 def noise_until(
@@ -88,8 +88,8 @@ def noise_over_training(gradients: pd.DataFrame, *, level: float = 0.95) -> pd.D
     """
     rows, moments = [], [*MOMENTS, "step"]
     windows = noise_course(*(gradients[c] for c in moments), level=level) if len(gradients) else []
-    for at, window in windows:
-        means = np.exp(np.log(gradients.iloc[at][["step", "loss"]]).mean())
+    for positions, window in windows:
+        means = np.exp(np.log(gradients.iloc[positions][["step", "loss"]]).mean())
         rows.append((*means, window.noise_scale, *window.ci))
     return pd.DataFrame(
         rows, columns=["step", "loss", "noise_scale", "lower", "upper"], dtype=float
@@ -104,10 +104,10 @@ def growth(course: pd.DataFrame) -> Measure:
     Args:
         course: What `noise_over_training` returned; the interval has its level.
     """
-    known = course.dropna(subset="noise_scale")[["noise_scale", "lower", "upper"]]
-    if len(known) < 2:
+    measured = course.dropna(subset="noise_scale")[["noise_scale", "lower", "upper"]]
+    if len(measured) < 2:
         return Measure()
-    logs = np.log(known.where(known > 0))  # NaN where a side is open
+    logs = np.log(measured.where(measured > 0))  # NaN where a side is open
     first, last = logs.iloc[0], logs.iloc[-1]
     centre = last["noise_scale"] - first["noise_scale"]
     down = math.hypot(last["noise_scale"] - last["lower"], first["upper"] - first["noise_scale"])
@@ -160,8 +160,8 @@ def agreement(pairs: pd.DataFrame, *, level: float = 0.95) -> Agreement | None:
 
     Example:
         >>> pairs = pd.DataFrame({"noise_scale": [10, 100, 1000], "b_crit": [20, 200, 500]})
-        >>> found = agreement(pairs)
-        >>> round(found.r_squared, 2), round(found.largest_factor, 1)
+        >>> agreed = agreement(pairs)
+        >>> round(agreed.r_squared, 2), round(agreed.largest_factor, 1)
         (0.94, 2.0)
 
     References:

@@ -47,9 +47,13 @@ def steps_to_target(
         DataError: The runs have no curves, or no column of that name.
         ValueError: A target is out of range.
     """
-    wanted = [float(t) for t in ([targets] if isinstance(targets, int | float) else targets)]
-    if not wanted or any(not (math.isfinite(t) and t > 0) for t in wanted):
-        raise ValueError(f"targets must be positive losses, got {wanted}; name at least one.")
+    target_losses = [
+        float(t) for t in ([targets] if isinstance(targets, int | float) else targets)
+    ]
+    if not target_losses or any(not (math.isfinite(t) and t > 0) for t in target_losses):
+        raise ValueError(
+            f"targets must be positive losses, got {target_losses}; name at least one."
+        )
     frame, curves = runs.to_frame(), runs.curves()
     if curves is None:
         raise DataError("steps to a target need loss curves, these runs have none; give curves=….")
@@ -58,7 +62,7 @@ def steps_to_target(
     by_run = dict(iter(curves.sort_values("step", kind="stable").groupby("run")))
     names = list(dict.fromkeys([*runs.sizes, *runs.tuned, *runs.conditions, batch, "seed"]))
     rows = []
-    for i, known in enumerate(frame[names].to_dict("records")):
+    for i, run in enumerate(frame[names].to_dict("records")):
         points = by_run.get(i, curves.iloc[:0])
         step, loss = points["step"].to_numpy(float), points["loss"].to_numpy(float)
         budget = float(step[-1]) if len(step) else math.nan
@@ -66,11 +70,11 @@ def steps_to_target(
         is_lost = frame["status"].iloc[i] in LOST or not is_sound.all()
         is_sound &= step > 0  # ln 0 has no place on the axis
         step, loss = step[is_sound], loss[is_sound]
-        for target in wanted:
+        for target in target_losses:
             steps = _crossing(step, loss, target)
             status = "reached" if steps is not None else "infeasible" if is_lost else "censored"
-            found = {"target": target, "steps": steps, "budget": budget, "status": status}
-            rows.append({**known, **found})
+            outcome = {"target": target, "steps": steps, "budget": budget, "status": status}
+            rows.append({**run, **outcome})
     columns = list(dict.fromkeys([*names, "target", "steps", "budget", "status"]))
     return pd.DataFrame(rows, columns=columns).astype({"steps": float, "budget": float})
 
@@ -83,10 +87,12 @@ def _crossing(step: Array, loss: Array, target: float) -> float | None:
     falls = optimize.isotonic_regression(np.log(loss[:end]), increasing=False).x
     level, block = np.unique(-falls, return_inverse=True)
     log_step = np.bincount(block, np.log(step[:end])) / np.bincount(block)
-    wanted = max(-math.log(target), level[0])
-    if len(level) < 2 or wanted > level[-1]:  # the last points are no lower than those before
+    target_level = max(-math.log(target), level[0])
+    if (
+        len(level) < 2 or target_level > level[-1]
+    ):  # the last points are no lower than those before
         return float(np.exp(log_step[-1]))
-    return float(np.exp(interpolate.PchipInterpolator(level, log_step)(wanted)))
+    return float(np.exp(interpolate.PchipInterpolator(level, log_step)(target_level)))
 
 
 def tuned_steps(
@@ -137,11 +143,11 @@ def tuned_steps(
             f"each group, target, batch size, {tune} and {seed} must have one row, some "
             "have more; name the columns in which they differ in by=…."
         )
-    found = _optima(table, keys, tune=tune, seed=seed)
+    optima = _optima(table, keys, tune=tune, seed=seed)
     rows, by_seed = [], []
     for key, cell in table.groupby(keys, sort=True):
-        known = dict(zip(keys, key, strict=True))
-        optimum, steps = found.get(tuple(map(float, key)), (None, {}))
+        key_columns = dict(zip(keys, key, strict=True))
+        optimum, steps = optima.get(tuple(map(float, key)), (None, {}))
         late = cell[cell["status"] != "infeasible"]
         budget = float(late["budget"].min()) if len(late) else math.nan
         is_censored = not steps and bool((cell["status"] == "censored").any())
@@ -152,7 +158,7 @@ def tuned_steps(
         outcome = {"budget": budget, "status": status}
         rows.append(
             {
-                **known,
+                **key_columns,
                 "steps": typical,
                 f"{tune}_opt": rate,
                 f"{tune}_se": rate_se,
@@ -161,9 +167,11 @@ def tuned_steps(
                 **outcome,
             }
         )
-        by_seed += [{**known, seed: s, "steps": math.exp(y), **outcome} for s, y in steps.items()]
+        by_seed += [
+            {**key_columns, seed: s, "steps": math.exp(y), **outcome} for s, y in steps.items()
+        ]
         if not steps:
-            by_seed.append({**known, seed: None, "steps": math.nan, **outcome})
+            by_seed.append({**key_columns, seed: None, "steps": math.nan, **outcome})
     return pd.DataFrame(rows), pd.DataFrame(by_seed)
 
 
@@ -193,7 +201,7 @@ def _optima(
     )
     if not reached.any():
         return {}
-    found: dict[tuple[float, ...], tuple[Optimum, dict[object, float]]] = {}
+    by_key: dict[tuple[float, ...], tuple[Optimum, dict[object, float]]] = {}
     *by, batch = keys
     groups = frame.groupby(by, sort=True) if by else [((), frame)]
     for key, rows in groups:
@@ -207,10 +215,10 @@ def _optima(
         optima = tuple(_among(rates.get(o.size[batch]), o, tune) for o in fitted.optima)
         losses = seed_losses(sweep, fitted._replace(optima=optima))
         for optimum, steps in zip(optima, losses, strict=True):
-            place = (*map(float, key), *optimum.size.values())
-            if steps and most[place if by else place[0]]:
-                found[place] = optimum, steps
-    return found
+            cell_key = (*map(float, key), *optimum.size.values())
+            if steps and most[cell_key if by else cell_key[0]]:
+                by_key[cell_key] = optimum, steps
+    return by_key
 
 
 def _among(rates: pd.Series | None, optimum: Optimum, tune: str) -> Optimum:

@@ -95,9 +95,9 @@ def analyse_task(
 
 def _rates(tuned: pd.DataFrame, sizes: list[str]) -> pd.DataFrame:
     """The optima inside their grids for one target a size: the lowest that has nearly most."""
-    known = tuned[np.isfinite(tuned["lr_opt"])]
-    parts = [known.iloc[:0]]
-    for _, rows in known.groupby(sizes):
+    inside = tuned[np.isfinite(tuned["lr_opt"])]
+    parts = [inside.iloc[:0]]
+    for _, rows in inside.groupby(sizes):
         counts = rows.groupby("target")[BATCH].nunique()
         enough = counts[counts >= max(FEWEST_RATES, counts.max() - 1)]
         if len(enough):
@@ -123,13 +123,20 @@ def _noise(
             if row["target"] == of_size["target"].min():  # the best runs for the hardest target
                 course = noise_over_training(pooled, level=level)
                 courses.append(course.assign(**size, batch_size=batch))
-            found = noise_until(pooled, step=row["steps"], batch_size=float(batch), level=level)
+            mean_noise = noise_until(
+                pooled, step=row["steps"], batch_size=float(batch), level=level
+            )
             for group in critical.groups:
-                at = {**size, "target": row["target"]}
-                if found is not None and group.by == at:
-                    parts = (found.noise_scale, *found.ci, group.b_crit.value, *group.b_crit.ci)
+                size_and_target = {**size, "target": row["target"]}
+                if mean_noise is not None and group.by == size_and_target:
+                    parts = (
+                        mean_noise.noise_scale,
+                        *mean_noise.ci,
+                        group.b_crit.value,
+                        *group.b_crit.ci,
+                    )
                     names = ("noise_scale", "lower", "upper", "b_crit", "b_lower", "b_upper")
-                    means.append({**at, **dict(zip(names, parts, strict=True))})
+                    means.append({**size_and_target, **dict(zip(names, parts, strict=True))})
     # what is not known is NaN
     means_table = pd.DataFrame(means, dtype=float)
     return means_table, pd.concat(courses) if courses else pd.DataFrame()

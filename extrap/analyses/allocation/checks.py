@@ -13,7 +13,7 @@ from extrap.errors import DataError
 from extrap.fitting.means import paired_mean
 from extrap.records import Measure
 
-SAME = 0.3
+SAME_SPLIT_OCTAVES = 0.3
 """Octaves of parameters by which a run may miss a factor: sizes are whole numbers, and the split
 that is recommended now is not always quite the one that was sealed."""
 
@@ -136,9 +136,9 @@ def check_allocation(
     groups = {}
     for factor in sorted(factors):
         away = np.abs(octaves - math.log2(factor))
-        split_runs = runs[(away <= SAME) & (away == away.min(initial=math.inf))].dropna(
-            subset=["loss"]
-        )
+        split_runs = runs[
+            (away <= SAME_SPLIT_OCTAVES) & (away == away.min(initial=math.inf))
+        ].dropna(subset=["loss"])
         if len(split_runs) < 2:
             raise DataError(
                 f"the check needs two runs with a loss at {factor:g} times the recommended "

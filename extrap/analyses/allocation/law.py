@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.analyses.allocation.budget_splits import (
-    NEAR_BEST,
+    NEAR_BEST_SHARE,
     SIX_N_D,
     TOKENS_SATURATION,
     ChinchillaLaw,
@@ -32,11 +32,13 @@ from extrap.records import Fit, Interval, Measure
 DELTA = 1e-3
 """Of Huber's loss of log residuals."""
 N_REPLICATES = 400
+"""Replicates of the bootstrap."""
 MAX_DEGENERATE = 0.2
 """Share of replicates without a best split; with more the split is not determined."""
-REACH = np.log(100.0)
+NEAR_BEST_LOG_REACH = np.log(100.0)
 """How far in ln N from the best size the sizes near the best are looked for."""
-GRID = 4001
+N_NEAR_BEST_POINTS = 4001
+"""Sizes within that reach at which the loss is computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -122,10 +124,12 @@ class FittedLaw:
         )
 
     def _near_best(self, best: Split, flops: float) -> Interval:
-        """Parameters whose loss by the law is within `NEAR_BEST` of the best."""
-        params = best.params * np.exp(np.linspace(-REACH, REACH, GRID))
+        """Parameters whose loss by the law is within `NEAR_BEST_SHARE` of the best."""
+        params = best.params * np.exp(
+            np.linspace(-NEAR_BEST_LOG_REACH, NEAR_BEST_LOG_REACH, N_NEAR_BEST_POINTS)
+        )
         loss = self.law.loss(params, self.rule.tokens(flops, params))
-        near = params[loss <= (1 + NEAR_BEST) * best.loss]
+        near = params[loss <= (1 + NEAR_BEST_SHARE) * best.loss]
         return Interval(float(near[0]), float(near[-1]))
 
     def _both(self, split: Callable[[ChinchillaLaw], Split]) -> tuple[Split, Split]:

@@ -43,7 +43,7 @@ SAME_PARAMS = 1.15
 """Factor within which a run has the recommended parameters."""
 GRAVE = ("budget-far-from-runs", "estimators-disagree", "law-in-doubt")
 """Flags that make the confidence low."""
-INKS = {"parametric": "law", "isoflop": "good"}
+ESTIMATOR_INKS = {"parametric": "law", "isoflop": "good"}
 """Estimator → its colour."""
 LIMITS = (
     "Parameters exclude embeddings and work is 6 N D; another convention moves the split.",
@@ -284,7 +284,7 @@ def _course(report: AllocationReport) -> XYChart:
             (c, params.value, *(params.ci if name == answer else ())) for c, params in best_params
         ]
         style = BAND if name == answer else {"line": "--"}
-        courses.append(points(rows, ink=INKS[name], label=name, **style))
+        courses.append(points(rows, ink=ESTIMATOR_INKS[name], label=name, **style))
     tried, chosen = (
         [(report.allocation.flops, n) for n in dict.fromkeys(n for n, _ in runs)]
         for runs in _checked(report)

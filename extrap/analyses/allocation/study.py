@@ -43,6 +43,7 @@ Split = Callable[[float], Allocation]
 NEEDED = (DATA_SIZE, "n_params", "epochs")
 """Columns of the runs beside their sizes, tuned values and losses."""
 LARGEST_SIZE = 2**16
+"""Largest value of the size column among which that of a split is looked for."""
 
 
 class AllocationKind(Kind):

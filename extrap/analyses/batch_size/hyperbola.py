@@ -27,12 +27,14 @@ from extrap.laws.batch import log_steps
 
 BEYOND = 20.0
 """ln B_crit this far beyond the measured batches is perfect scaling, or none, to 2e-9."""
-SPACING = 0.05
+LOG_BATCH_SPACING = 0.05
 """Of the ln B_crit at which the profile is looked at first."""
 N_REGION = 121
-SMALLEST_SD = 1e-8
+"""Values of ln B_crit at which the region of (u, s) is kept, beside the best."""
+SMALLEST_LOG_STEPS_SD = 1e-8
 """Stands for the noise of measurements that lie on a hyperbola to rounding."""
 HALVINGS = 60
+"""Steps of a bisection."""
 CAUTION = 0.25
 """p-value below which means are fitted: with few replicates the test misses many a misfit. At .05
 intervals of 95 % held 87 %, with 2 % within batch sizes and 3 % between them; at .25, 94 %."""
@@ -93,7 +95,7 @@ def fit_hyperbola(steps: Steps, *, level: float) -> Hyperbola:
     inside = np.append(grid[deviance.profile(grid)[0] <= limit], best)
     ends = np.array([inside.min(), inside.max()])
     is_open = bool(ends[0] <= grid[0]), bool(ends[1] >= grid[-1])
-    outside = np.where(is_open, ends, ends + SPACING * np.array([-1.0, 1.0]))
+    outside = np.where(is_open, ends, ends + LOG_BATCH_SPACING * np.array([-1.0, 1.0]))
     ends = _last_inside(lambda u: np.asarray(deviance.profile(u)[0] <= limit), ends, outside)
     u = np.unique(np.append(np.linspace(ends[0], ends[1], N_REGION), best))
     low, high = deviance.ends(u, limit)
@@ -154,9 +156,11 @@ class _Deviance:
         self.reached: npt.NDArray[np.bool_] = reached
         self.reference = float(np.exp(np.log(self.batch[reached]).mean()))
         log_batch, n = np.log(self.batch), int(reached.sum())
-        self.grid = np.arange(log_batch.min() - BEYOND, log_batch.max() + BEYOND, SPACING)
+        self.grid = np.arange(
+            log_batch.min() - BEYOND, log_batch.max() + BEYOND, LOG_BATCH_SPACING
+        )
         u = _minimum(self._variance, self.grid)
-        sd = max(math.sqrt(self._variance(np.array([u]))[0]), SMALLEST_SD)
+        sd = max(math.sqrt(self._variance(np.array([u]))[0]), SMALLEST_LOG_STEPS_SD)
         self.sd = sd if reached.all() else self._likeliest_sd(u, sd)
         self.sd *= math.sqrt(n / (n - 2))
 
@@ -170,7 +174,7 @@ class _Deviance:
 
     def _likeliest_sd(self, u: float, sd: float) -> float:
         def negative(parameters: Array) -> float:
-            self.sd = max(math.exp(parameters[2]), SMALLEST_SD)
+            self.sd = max(math.exp(parameters[2]), SMALLEST_LOG_STEPS_SD)
             z = self._log_steps_at_reference(np.clip(parameters[:1], self.grid[0], self.grid[-1]))
             height = self._deviance(z, parameters[1:2])[0] / 2
             return float(height + self.reached.sum() * math.log(self.sd))
@@ -183,7 +187,7 @@ class _Deviance:
             for start in starts
         ]
         best = min(minima, key=lambda result: float(result.fun))
-        return max(math.exp(float(best.x[2])), SMALLEST_SD)
+        return max(math.exp(float(best.x[2])), SMALLEST_LOG_STEPS_SD)
 
     def _deviance(self, z: Array, s: Array) -> Array:
         """Deviance at levels s, shape (k,), given z of shape (k, n)."""

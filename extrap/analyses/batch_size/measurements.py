@@ -20,11 +20,20 @@ from extrap.records import condition_text
 from extrap.records.fields import ROUNDING
 from extrap.records.notes import USING, note
 
-INFEASIBLE = frozenset({"diverged", "infeasible", "failed"})
+INFEASIBLE_STATUSES = frozenset({"diverged", "infeasible", "failed"})
+"""Statuses of runs that are counted and left out."""
 YES = frozenset({"true", "1", "1.0", "yes"})
+"""What a cell of a column of yes and no holds where it says yes."""
 TARGETS = ("target", "target_loss")
-CENSORED = frozenset({"censored", "pruned"})
-STATUSES = {"reached": "reached", **WORDS, "censored": "censored", "infeasible": "infeasible"}
+"""Columns that hold the target, a loss to reach."""
+CENSORED_STATUSES = frozenset({"censored", "pruned"})
+"""Statuses of runs whose steps are a lower bound."""
+STATUS_OF_WORD = {
+    "reached": "reached",
+    **WORDS,
+    "censored": "censored",
+    "infeasible": "infeasible",
+}
 """How a run ended, in words → in one."""
 SETS_NOTHING = frozenset(
     {*PLAYED, *COUNTED, *PROGRESS, *TOKENS, *COMPUTE}
@@ -132,8 +141,8 @@ def _judge(frame: pd.DataFrame, table: pd.DataFrame, steps: str) -> list[str]:
     """Add `fate`, and `steps`: those to the target, or the budget where it was not reached."""
     n_steps = _positive(table[steps], steps)
     budget = _positive(table["budget"], "budget") if "budget" in table else n_steps * np.nan
-    status, notes = given_status(table, STATUSES)
-    late = status.isin(CENSORED) | ~np.isfinite(n_steps) | _claims(table, "is_censored")
+    status, notes = given_status(table, STATUS_OF_WORD)
+    late = status.isin(CENSORED_STATUSES) | ~np.isfinite(n_steps) | _claims(table, "is_censored")
     over = ~late & (n_steps > budget * (1 + ROUNDING))
     if over.any():
         row = int(np.flatnonzero(over)[0])
@@ -144,7 +153,7 @@ def _judge(frame: pd.DataFrame, table: pd.DataFrame, steps: str) -> list[str]:
         )
     bound = budget.where(np.isfinite(budget), n_steps.where(np.isfinite(n_steps)))
     frame["fate"] = np.select(
-        [status.isin(INFEASIBLE), ~late, np.isfinite(bound)],
+        [status.isin(INFEASIBLE_STATUSES), ~late, np.isfinite(bound)],
         ["infeasible", "reached", "censored"],
         "lost",
     )
@@ -208,7 +217,7 @@ def _refuse_mixtures(
     batch = levels_of(frame["batch"])
     apart = [levels_of(frame[name]).codes for name in frame if name.startswith("by.")]
     groups = joint(np.zeros(len(frame), dtype=np.intp), *apart)
-    skipped = {*played, state_column(table, STATUSES)}
+    skipped = {*played, state_column(table, STATUS_OF_WORD)}
     varying: dict[str, Levels] = {}
     notes = []
     for column in map(str, table.columns):

@@ -32,6 +32,7 @@ from extrap.analyses.batch_size.charts import (
     steps_figures,
 )
 from extrap.analyses.batch_size.flags import MEANINGS
+from extrap.analyses.batch_size.measurements import TARGETS
 from extrap.analyses.sweep.flags import MEANINGS as LAW_MEANINGS
 from extrap.records import Interval, Measure
 from extrap.records.intervals import NOWHERE
@@ -76,24 +77,26 @@ LIMITS = (
 )
 MOSTLY = 0.9
 """Share of pairs within the factor from which the noise scale counts as a prediction."""
-MANY, DECADES = 10, 2.0
+LEAST_PAIRS, LEAST_DECADES = 10, 2.0
 """Pairs, and decades of the noise scale, from which the confidence is high."""
 MOST_NOTES = 12
-LAWS = {
+"""Notes that the page lists; it counts further ones."""
+LAW_NAMES = {
     "b_crit": "critical batch",
     "b_overhead": "batch at the overhead",
     "s_min": "fewest steps",
     "lr": "best learning rate",
 }
-LOSSES = ("target", "target_loss")
-"""Columns of which the lowest value leads."""
+"""Key of a law → its name on the page."""
 GRAVE = ("perfect-only", "flat-only", "lack-of-fit", "steps-rise")
 """Flags that make the confidence low."""
-WIDE = 3.0
-"""Ratio of the ends of an interval above which each number has two digits."""
-FAR = 4.0
+WIDE_INTERVAL_RATIO = 3.0
+"""Ratio of the ends of an interval above which each number has two digits, and the confidence is
+medium."""
+FAR_EXTRAPOLATION_RATIO = 4.0
 """Extrapolation ratio above which the confidence of a forecast is low."""
 MOST_PLACES = 3
+"""Groups and laws that a warning lists; it counts further ones."""
 
 
 def batch_estimate(measure: Measure | BatchPrediction, level: float | None = None) -> str:
@@ -104,7 +107,7 @@ def batch_estimate(measure: Measure | BatchPrediction, level: float | None = Non
 def _rounded(value: float, interval: Interval) -> str:
     """To the digit that the width of a narrow interval decides, else to two digits."""
     lower, upper = interval
-    if lower and upper and lower < upper < WIDE * lower:
+    if lower and upper and lower < upper < WIDE_INTERVAL_RATIO * lower:
         return format_quantity(round(value, 1 - math.floor(math.log10(upper - lower))))
     return format_quantity(value, digits=2)
 
@@ -132,8 +135,8 @@ def exponent_text(exponent: Measure) -> str:
 def _sort_key(group: BatchGroup) -> tuple[list[float], list[float]]:
     """Orders groups by their sizes, then by how low the target is."""
     numbers = {name: float(v) for name, v in group.by.items() if not isinstance(v, str)}
-    sizes = [v for name, v in numbers.items() if name not in LOSSES]
-    return sizes, [-v for name, v in numbers.items() if name in LOSSES]
+    sizes = [v for name, v in numbers.items() if name not in TARGETS]
+    return sizes, [-v for name, v in numbers.items() if name in TARGETS]
 
 
 def critical_answer(critical: CriticalBatches, forecasts: Sequence[SizeForecast] = ()) -> Answer:
@@ -176,12 +179,12 @@ def _confidence(
     if forecasts and not critical.laws["b_crit"].dof:
         return "Confidence: low; there are as many groups as parameters of the law."
     ratio = max((forecast.extrapolation_ratio for forecast in forecasts), default=1.0)
-    if ratio > FAR:
+    if ratio > FAR_EXTRAPOLATION_RATIO:
         times = format_quantity(ratio, digits=3)
         return f"Confidence: low; this is {times} times the largest value measured."
     lower, upper = group.b_crit.ci
     certain = f"high; no warnings, {len(group.batches)} batch sizes reached the target."
-    if not lower or not upper or upper > WIDE * lower:
+    if not lower or not upper or upper > WIDE_INTERVAL_RATIO * lower:
         certain = "medium; the interval of the critical batch is wide."
     return confidence(group.flags, MEANINGS, grave=GRAVE, otherwise=f"Confidence: {certain}")
 
@@ -215,7 +218,7 @@ def laws_table(laws: Iterable[tuple[str, BatchLaw]]) -> Table:
         "Power laws",
         laws,
         {
-            "law of": lambda row: LAWS[row[1].of] + (f" ({row[0]})" if row[0] else ""),
+            "law of": lambda row: LAW_NAMES[row[1].of] + (f" ({row[0]})" if row[0] else ""),
             "goes as": lambda row: " · ".join(
                 f"{c}^{exponent_text(p)}" for c, p in row[1].exponents.items()
             ),
@@ -367,7 +370,7 @@ def _agreement_answer(tasks: Tasks, agreed: Agreement) -> Answer:
         for batch, where in groups
         if batch.value
     ]
-    is_sure = agreed.n_pairs >= MANY and agreed.decades >= DECADES
+    is_sure = agreed.n_pairs >= LEAST_PAIRS and agreed.decades >= LEAST_DECADES
     return Answer(
         text=f"The mean noise scale {'predicts' if predicts else 'does not predict'} the "
         f"critical batch: {_agreement_words(agreed)} Critical batches range from "

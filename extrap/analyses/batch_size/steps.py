@@ -20,11 +20,12 @@ from extrap.fitting.surface.fitted_sizes import fit_sweep, seed_losses
 from extrap.laws.base import Array
 from extrap.records import Optimum, Runs
 
-LOST = ("diverged", "failed")
-LEVEL = 0.95
-"""Of the intervals of best rates, which are not read."""
-LEAST_SHARE = 0.5
-"""Of the seeds of some rate, above which a batch size has reached a target."""
+LOST_STATUSES = ("diverged", "failed")
+"""Statuses of runs that are infeasible unless they reached the target before."""
+RATE_LEVEL = 0.95
+"""Level of the intervals of best rates, which are not read."""
+LEAST_REACHED_SHARE = 0.5
+"""Share of the seeds of some rate, above which a batch size has reached a target."""
 
 
 def steps_to_target(
@@ -67,7 +68,7 @@ def steps_to_target(
         step, loss = points["step"].to_numpy(float), points["loss"].to_numpy(float)
         budget = float(step[-1]) if len(step) else math.nan
         is_sound = np.cumprod(np.isfinite(loss) & (loss > 0)).astype(bool)
-        is_lost = frame["status"].iloc[i] in LOST or not is_sound.all()
+        is_lost = frame["status"].iloc[i] in LOST_STATUSES or not is_sound.all()
         is_sound &= step > 0  # ln 0 has no place on the axis
         step, loss = step[is_sound], loss[is_sound]
         for target in target_losses:
@@ -193,7 +194,7 @@ def _optima(
     """Key → the optimum of the rate, and ln steps there by seed; keys where a rate has them."""
     reached = table["status"] == "reached"
     shares = reached.groupby([table[name] for name in (*keys, tune)]).mean()
-    most = shares.groupby(level=keys).max() > LEAST_SHARE
+    most = shares.groupby(level=keys).max() > LEAST_REACHED_SHARE
     frame = table[[*keys, tune]].assign(
         seed=table[seed],
         loss=table["steps"].where(reached),
@@ -210,7 +211,7 @@ def _optima(
         sweep = Runs.from_frame(rows, sizes=[batch], tuned=[tune]).in_order()
         if sweep.to_frame()[tune].nunique() < 2:
             sweep = Runs.from_frame(rows, sizes=[batch], tuned=[]).in_order()
-        fitted = fit_sweep(sweep, level=LEVEL)
+        fitted = fit_sweep(sweep, level=RATE_LEVEL)
         rates = dict(iter(rows[rows["status"] == "complete"].groupby(batch)[tune]))
         optima = tuple(_among(rates.get(o.size[batch]), o, tune) for o in fitted.optima)
         losses = seed_losses(sweep, fitted._replace(optima=optima))

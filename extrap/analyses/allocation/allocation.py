@@ -22,13 +22,14 @@ from extrap.records.fields import require, require_level, require_positive
 from extrap.records.flags import Flag
 from extrap.records.numbers import format_scientific
 
-ORDER = ("isoflop", "parametric")
+ESTIMATOR_ORDER = ("isoflop", "parametric")
 """The first that is possible is the answer: profiles know no form of the law."""
-FACTOR, APART = 2.0, 0.02
+MOST_PARAMS_RATIO, MOST_EXPONENT_GAP = 2.0, 0.02
 """By which two estimates of N_opt, and of its exponent, may differ."""
-FAR = 100.0
-"""Times the largest compute of a run, or below the smallest."""
-LEAST, MOST = 1.0, 1e100
+FAR_COMPUTE_RATIO = 100.0
+"""Budget over the largest compute of a run, or the smallest over the budget, above which a
+flag says that it is far."""
+LEAST_AMOUNT, MOST_AMOUNT = 1.0, 1e100
 """Parameters, tokens or FLOPs that a budget may have."""
 LARGEST_LOG_LOSS = 700.0
 """Beyond it a loss is not a number."""
@@ -249,7 +250,7 @@ class FittedSplit:
                 f"repeated data and serving need the fitted law, which these runs do not support: "
                 f"{refused['parametric']}"
             )
-        estimator = next(name for name in ORDER if name in splits)
+        estimator = next(name for name in ESTIMATOR_ORDER if name in splits)
         _check_split(splits[estimator], flops)
         loss = self._loss(splits[estimator], estimator, flops)
         in_doubt = law.fitted.flags if law and (needs_law or estimator == "parametric") else ()
@@ -282,14 +283,16 @@ class FittedSplit:
             return Measure()
         sizes = (split.params.value or 0.0, split.tokens.value or 0.0)
         size = dict(zip(self.forecast.runs.sizes, sizes, strict=True))
-        at = self.forecast.predict_loss(size)
+        prediction = self.forecast.predict_loss(size)
         if (
             self.forecast.doubt_loss(size) is not None
-            or at is None
-            or at.log_loss > LARGEST_LOG_LOSS
+            or prediction is None
+            or prediction.log_loss > LARGEST_LOG_LOSS
         ):
             return Measure()
-        return Measure(value=math.exp(at.log_loss), ci=at.interval(self.level, new_run=False))
+        return Measure(
+            value=math.exp(prediction.log_loss), ci=prediction.interval(self.level, new_run=False)
+        )
 
 
 @one_thread
@@ -332,20 +335,20 @@ def fit_split(
     )
 
 
-def _check(**given: float | None) -> None:
-    for name, value in given.items():
+def _check(**amounts: float | None) -> None:
+    for name, value in amounts.items():
         if value is not None:
             require_positive(argument(name), value)
-            rule = f"{argument(name)} must be at most {MOST:g}"
-            require(value <= MOST, rule, float(value), "check its unit")
+            rule = f"{argument(name)} must be at most {MOST_AMOUNT:g}"
+            require(value <= MOST_AMOUNT, rule, float(value), "check its unit")
 
 
 def _check_split(split: Estimated, flops: float) -> None:
     for name, measure in (("parameters", split.params), ("tokens", split.tokens)):
         value = measure.value or 0.0
-        if not LEAST <= value <= MOST:
+        if not LEAST_AMOUNT <= value <= MOST_AMOUNT:
             raise DataError(
-                f"a split must have between 1 and {MOST:g} parameters and tokens, that of "
+                f"a split must have between 1 and {MOST_AMOUNT:g} parameters and tokens, that of "
                 f"{flops:g} FLOPs has {value:.2g} {name}; give a budget nearer to the "
                 "runs."
             )
@@ -359,23 +362,25 @@ def _disagreement(splits: Mapping[str, Estimated]) -> list[str]:
     details = []
     (low, high), (other_low, other_high) = profiles.exponent.ci, law.exponent.ci
     assert None not in (low, high, other_low, other_high)
-    is_apart = abs((profiles.exponent.value or 0.0) - (law.exponent.value or 0.0)) > APART
+    is_apart = (
+        abs((profiles.exponent.value or 0.0) - (law.exponent.value or 0.0)) > MOST_EXPONENT_GAP
+    )
     if is_apart and max(low or 0.0, other_low or 0.0) > min(high or 0.0, other_high or 0.0):
         details.append(
             f"exponent {profiles.exponent.value:.3f} by profiles, {law.exponent.value:.3f} by the "
             "law"
         )
     ratio = (law.params.value or math.nan) / (profiles.params.value or math.nan)
-    if max(ratio, 1 / ratio) > FACTOR:
+    if max(ratio, 1 / ratio) > MOST_PARAMS_RATIO:
         details.append(f"the law has {ratio:.2g} times the parameters")
     return [Flag("estimators-disagree", "; ".join(details))] * bool(details)
 
 
 def _distance_flags(points: Points, flops: float) -> list[Flag]:
     above, below = flops / float(points.flops.max()), flops / float(points.flops.min())
-    if below >= 1 / FAR and above <= FAR:
+    if below >= 1 / FAR_COMPUTE_RATIO and above <= FAR_COMPUTE_RATIO:
         return []
-    times, which = (above, "largest") if above > FAR else (below, "smallest")
+    times, which = (above, "largest") if above > FAR_COMPUTE_RATIO else (below, "smallest")
     far = f"{format_scientific(times)} times the {which} compute of a run"
     return [Flag("budget-far-from-runs", far)]
 

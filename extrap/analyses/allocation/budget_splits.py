@@ -17,13 +17,15 @@ TOKENS_SATURATION = 15.3878
 """R_D* of Muennighoff et al."""
 PARAMS_SATURATION = 5.3097
 """R_N* of Muennighoff et al."""
-REACH = np.log(1e6)
-"""How far from Chinchilla's optimum the best size on repeated data is looked for."""
-GRID = 129
-LARGEST_LOG = 300.0
+REPEATED_LOG_REACH = np.log(1e6)
+"""How far in ln N from Chinchilla's optimum the best size on repeated data is looked for."""
+N_ZOOM_POINTS = 129
+"""Points of each grid on which the minimum of a loss or a cost is looked for."""
+LARGEST_LOG_SIZE = 300.0
 """Bound on a log size: exponents near zero, as some replicates have, send it to infinity."""
 ZOOMS = 12
-NEAR_BEST = 0.001
+"""Grids, each between the neighbours of the best point of the one before."""
+NEAR_BEST_SHARE = 0.001
 """Share above the least loss up to which sizes count as good as the best."""
 
 
@@ -53,6 +55,7 @@ class ComputeRule(NamedTuple):
 
 
 SIX_N_D = ComputeRule()
+"""C = 6 N D."""
 
 
 class ChinchillaLaw(NamedTuple):
@@ -111,7 +114,7 @@ def optimal_split(law: ChinchillaLaw, flops: float, *, rule: ComputeRule = SIX_N
     alpha, beta = np.asarray(law.alpha), np.asarray(law.beta)
     log_g = np.log(alpha * law.A / (rule.p * beta * law.B)) / (alpha + rule.p * beta)
     log_params = log_g + law.exponent_under(rule) * np.log(flops / rule.k)
-    params = np.exp(np.clip(log_params, -LARGEST_LOG, LARGEST_LOG))
+    params = np.exp(np.clip(log_params, -LARGEST_LOG_SIZE, LARGEST_LOG_SIZE))
     tokens = rule.tokens(flops, params)
     return Split(params, tokens, law.loss(params, tokens))
 
@@ -156,7 +159,7 @@ def repeated_split(
         return ChinchillaLaw(*(np.asarray(v)[..., None] for v in law)).loss(worth, seen)
 
     centre = np.log(free.params)
-    log_params, least = _zoom(loss, centre - REACH, centre + REACH)
+    log_params, least = _zoom(loss, centre - REPEATED_LOG_REACH, centre + REPEATED_LOG_REACH)
     params = np.exp(log_params)
     return Split(params, rule.tokens(flops, params), least)
 
@@ -205,15 +208,15 @@ def _zoom(function: Callable[[Array], Array], low: Array, high: Array) -> tuple[
     Grids around the best point of the grid before; a replicate is a row.
     """
     low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
-    share = np.linspace(0.0, 1.0, GRID)
+    share = np.linspace(0.0, 1.0, N_ZOOM_POINTS)
     for _ in range(ZOOMS):
         grid = low[..., None] + (high - low)[..., None] * share
         value = function(grid)
         best = np.argmin(value, axis=-1)[..., None]
         low = np.take_along_axis(grid, np.maximum(best - 1, 0), axis=-1)[..., 0]
-        high = np.take_along_axis(grid, np.minimum(best + 1, GRID - 1), axis=-1)[..., 0]
-    at = np.take_along_axis(grid, best, axis=-1)[..., 0]
-    return at, np.take_along_axis(value, best, axis=-1)[..., 0]
+        high = np.take_along_axis(grid, np.minimum(best + 1, N_ZOOM_POINTS - 1), axis=-1)[..., 0]
+    minimum = np.take_along_axis(grid, best, axis=-1)[..., 0]
+    return minimum, np.take_along_axis(value, best, axis=-1)[..., 0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from extrap.errors import DataError
 from extrap.fitting.means import paired_mean
 from extrap.records import Measure
 
-SAME = 0.3
+SAME_SPLIT_OCTAVES = 0.3
 """Octaves of parameters by which a run may miss a factor: sizes are whole numbers, and the split
 that is recommended now is not always quite the one that was sealed."""
 
@@ -89,7 +89,7 @@ class AllocationReport:
     """What an allocation study found.
 
     Attributes:
-        found: The split of the budget that was checked.
+        allocation: The split of the budget that was checked.
         course: Budget of the profiles → its split.
         check: What training there showed.
         optima: `params`, `tokens`, `loss`, `loss_se`, `lr` and the size, at every size and length.
@@ -98,7 +98,7 @@ class AllocationReport:
         n_runs: Number of all runs.
     """
 
-    found: Allocation
+    allocation: Allocation
     course: dict[float, Allocation]
     check: AllocationCheck
     optima: pd.DataFrame
@@ -136,25 +136,27 @@ def check_allocation(
     groups = {}
     for factor in sorted(factors):
         away = np.abs(octaves - math.log2(factor))
-        own = runs[(away <= SAME) & (away == away.min(initial=math.inf))].dropna(subset=["loss"])
-        if len(own) < 2:
+        split_runs = runs[
+            (away <= SAME_SPLIT_OCTAVES) & (away == away.min(initial=math.inf))
+        ].dropna(subset=["loss"])
+        if len(split_runs) < 2:
             raise DataError(
                 f"the check needs two runs with a loss at {factor:g} times the recommended "
-                f"{params:.4g} parameters, got {len(own)}; run the study again."
+                f"{params:.4g} parameters, got {len(split_runs)}; run the study again."
             )
-        groups[factor] = own.set_index("seed")
+        groups[factor] = split_runs.set_index("seed")
     base = groups[min(groups, key=lambda factor: abs(math.log(factor)))]["loss"]
     splits = tuple(
         CheckedSplit(
             factor=factor,
-            params=float(own["n_params"].iloc[0]),
-            tokens=float(own["tokens"].iloc[0]),
-            lr=float(own["lr"].iloc[0]),
-            losses=tuple(own["loss"].to_list()),
-            loss=paired_mean(own["loss"], level=level),
-            excess=paired_mean((own["loss"] - base).dropna(), level=level),
-            epochs=float(own["epochs"].iloc[0]),
+            params=float(split_runs["n_params"].iloc[0]),
+            tokens=float(split_runs["tokens"].iloc[0]),
+            lr=float(split_runs["lr"].iloc[0]),
+            losses=tuple(split_runs["loss"].to_list()),
+            loss=paired_mean(split_runs["loss"], level=level),
+            excess=paired_mean((split_runs["loss"] - base).dropna(), level=level),
+            epochs=float(split_runs["epochs"].iloc[0]),
         )
-        for factor, own in groups.items()
+        for factor, split_runs in groups.items()
     )
     return AllocationCheck(splits=splits, forecast=forecast)

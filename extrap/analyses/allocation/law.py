@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.analyses.allocation.budget_splits import (
-    NEAR_BEST,
+    NEAR_BEST_SHARE,
     SIX_N_D,
     TOKENS_SATURATION,
     ChinchillaLaw,
@@ -32,11 +32,13 @@ from extrap.records import Fit, Interval, Measure
 DELTA = 1e-3
 """Of Huber's loss of log residuals."""
 N_REPLICATES = 400
+"""Replicates of the bootstrap."""
 MAX_DEGENERATE = 0.2
 """Share of replicates without a best split; with more the split is not determined."""
-REACH = np.log(100.0)
+NEAR_BEST_LOG_REACH = np.log(100.0)
 """How far in ln N from the best size the sizes near the best are looked for."""
-GRID = 4001
+N_NEAR_BEST_POINTS = 4001
+"""Sizes within that reach at which the loss is computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,15 +65,15 @@ class FittedLaw:
 
     def split(self, flops: float) -> Estimated:
         """The compute-optimal split of a budget."""
-        at, draws = self._both(lambda law: optimal_split(law, flops, rule=self.rule))
+        best, draws = self._both(lambda law: optimal_split(law, flops, rule=self.rule))
         return Estimated(
-            params=self._measure(at.params, draws.params),
-            tokens=self._measure(at.tokens, draws.tokens),
-            tokens_per_param=self._measure(at.tokens / at.params, draws.tokens / draws.params),
+            params=self._measure(best.params, draws.params),
+            tokens=self._measure(best.tokens, draws.tokens),
+            tokens_per_param=self._measure(best.tokens / best.params, draws.tokens / draws.params),
             exponent=self._measure(
                 self.law.exponent_under(self.rule), self.replicates.exponent_under(self.rule)
             ),
-            near_best=self._near_best(at, flops),
+            near_best=self._near_best(best, flops),
             n_points=self.fitted.n_points,
             how=f"Chinchilla law, Huber's loss, {self.kind} bootstrap",
         )
@@ -84,15 +86,15 @@ class FittedLaw:
             unique_tokens: U.
             loss: That of the split on fresh data; the law says how much repeating adds to it.
         """
-        at, draws = self._both(
+        best, draws = self._both(
             lambda law: repeated_split(law, flops, unique_tokens=unique_tokens, rule=self.rule)
         )
-        added = float(at.loss) / float(optimal_split(self.law, flops, rule=self.rule).loss)
-        epochs, drawn = at.tokens / unique_tokens, draws.tokens / unique_tokens
+        added = float(best.loss) / float(optimal_split(self.law, flops, rule=self.rule).loss)
+        epochs, drawn = best.tokens / unique_tokens, draws.tokens / unique_tokens
         return RepeatedData(
             unique_tokens=unique_tokens,
-            params=self._measure(at.params, draws.params),
-            tokens=self._measure(at.tokens, draws.tokens),
+            params=self._measure(best.params, draws.params),
+            tokens=self._measure(best.tokens, draws.tokens),
             epochs=self._measure(epochs, drawn),
             effective_epochs=self._measure(
                 effective_epochs(epochs, TOKENS_SATURATION),
@@ -103,7 +105,7 @@ class FittedLaw:
 
     def serving(self, flops: float, inference_tokens: float, loss: Measure) -> Serving:
         """The cheapest split for training and serving; `loss` is that of the budget's own."""
-        at, draws = self._both(
+        best, draws = self._both(
             lambda law: served_split(law, flops, inference_tokens=inference_tokens, rule=self.rule)
         )
         free, free_draws = self._both(lambda law: optimal_split(law, flops, rule=self.rule))
@@ -113,19 +115,21 @@ class FittedLaw:
 
         return Serving(
             inference_tokens=inference_tokens,
-            params=self._measure(at.params, draws.params),
-            tokens=self._measure(at.tokens, draws.tokens),
-            train_flops=self._measure(cost(at, 0.0), cost(draws, 0.0)),
-            total_flops=self._measure(cost(at), cost(draws)),
-            saving=self._measure(1 - cost(at) / cost(free), 1 - cost(draws) / cost(free_draws)),
+            params=self._measure(best.params, draws.params),
+            tokens=self._measure(best.tokens, draws.tokens),
+            train_flops=self._measure(cost(best, 0.0), cost(draws, 0.0)),
+            total_flops=self._measure(cost(best), cost(draws)),
+            saving=self._measure(1 - cost(best) / cost(free), 1 - cost(draws) / cost(free_draws)),
             loss=loss,
         )
 
     def _near_best(self, best: Split, flops: float) -> Interval:
-        """Parameters whose loss by the law is within `NEAR_BEST` of the best."""
-        params = best.params * np.exp(np.linspace(-REACH, REACH, GRID))
+        """Parameters whose loss by the law is within `NEAR_BEST_SHARE` of the best."""
+        params = best.params * np.exp(
+            np.linspace(-NEAR_BEST_LOG_REACH, NEAR_BEST_LOG_REACH, N_NEAR_BEST_POINTS)
+        )
         loss = self.law.loss(params, self.rule.tokens(flops, params))
-        near = params[loss <= (1 + NEAR_BEST) * best.loss]
+        near = params[loss <= (1 + NEAR_BEST_SHARE) * best.loss]
         return Interval(float(near[0]), float(near[-1]))
 
     def _both(self, split: Callable[[ChinchillaLaw], Split]) -> tuple[Split, Split]:
@@ -134,8 +138,10 @@ class FittedLaw:
     def _measure(self, value: Array, draws: Array) -> Measure:
         tail = (1 - self.level) / 2
         low, high = np.quantile(draws, [tail, 1 - tail])
-        at = float(value)
-        return Measure(value=at, ci=Interval(min(float(low), at), max(float(high), at)))
+        estimate = float(value)
+        return Measure(
+            value=estimate, ci=Interval(min(float(low), estimate), max(float(high), estimate))
+        )
 
 
 def fit_chinchilla(
@@ -181,7 +187,7 @@ def fit_chinchilla(
     groups = pd.factorize(pd.MultiIndex.from_arrays([params, tokens]))[0].tolist()
     is_large = max(groups) + 1 >= 2 * LEAST_GROUPS
     kind: Kind = "pairs" if is_large else "residual"
-    found = bootstrap(
+    resampled = bootstrap(
         fitted,
         sizes,
         losses,
@@ -190,7 +196,7 @@ def fit_chinchilla(
         seed=seed,
         groups=groups if is_large else None,
     )
-    replicates = _in_units(fitted, found.values)
+    replicates = _in_units(fitted, resampled.values)
     keep = _has_optimum(replicates)
     if np.mean(keep) < 1 - MAX_DEGENERATE:
         raise DataError(

@@ -43,7 +43,7 @@ SAME_PARAMS = 1.15
 """Factor within which a run has the recommended parameters."""
 GRAVE = ("budget-far-from-runs", "estimators-disagree", "law-in-doubt")
 """Flags that make the confidence low."""
-INKS = {"parametric": "law", "isoflop": "good"}
+ESTIMATOR_INKS = {"parametric": "law", "isoflop": "good"}
 """Estimator → its colour."""
 LIMITS = (
     "Parameters exclude embeddings and work is 6 N D; another convention moves the split.",
@@ -56,61 +56,64 @@ LIMITS = (
 )
 
 
-def allocation_answer(found: Allocation, *, more: str = "", color: str = "") -> Answer:
+def allocation_answer(allocation: Allocation, *, more: str = "", color: str = "") -> Answer:
     """The split and its loss; `more` follows them."""
     loss = ""
-    if found.loss != Measure():
-        loss = f"; expect a loss of {estimate(found.loss, found.level)}"
-    n = len(found.estimators)
-    ratio = f"{format_quantity(found.extrapolation_ratio, digits=2)} times the largest run"
+    if allocation.loss != Measure():
+        loss = f"; expect a loss of {estimate(allocation.loss, allocation.level)}"
+    n = len(allocation.estimators)
+    ratio = f"{format_quantity(allocation.extrapolation_ratio, digits=2)} times the largest run"
     certain = f"Confidence: high; profiles and law agree, and the budget is {ratio}."
     if n < 2:
         certain = "Confidence: medium; only one estimator could be used, so none confirms it."
     return Answer(
-        text=f"Train {_size(found.params)} parameters on {_size(found.tokens)} tokens for "
-        f"{format_scientific(found.flops)} FLOPs{loss}. From {_range(found.near_best)} parameters "
-        f"the loss is within 0.1{NBSP}% of the best.{more}",
-        confidence=confidence(found.warnings, MEANINGS, grave=GRAVE, otherwise=certain),
+        text=f"Train {_size(allocation.params)} parameters on {_size(allocation.tokens)} tokens "
+        f"for {format_scientific(allocation.flops)} FLOPs{loss}. From "
+        f"{_range(allocation.near_best)} parameters the loss is within 0.1{NBSP}% of the "
+        f"best.{more}",
+        confidence=confidence(allocation.warnings, MEANINGS, grave=GRAVE, otherwise=certain),
         color=color,
     )
 
 
 def study_answer(report: AllocationReport) -> Answer:
     """The split, the exponent, and what training at the budget showed."""
-    found, check = report.found, report.check
+    allocation, check = report.allocation, report.check
     verdict = "no other split is significantly better"
     if not check.is_best:
         factor = format_given(check.best.factor)
         verdict = f"{factor} times the parameters is significantly better"
     held = "inside" if check.holds else "outside"
     more = (
-        f" Parameters grow as C to the {estimate(found.exponent)}. In runs at this budget "
+        f" Parameters grow as C to the {estimate(allocation.exponent)}. In runs at this budget "
         f"{verdict}, and the loss of {estimate(check.recommended.loss)} is {held} the interval."
     )
-    return allocation_answer(found, more=more, color="good" if report.is_borne_out else "warn")
+    return allocation_answer(
+        allocation, more=more, color="good" if report.is_borne_out else "warn"
+    )
 
 
-def allocation_blocks(found: Allocation) -> list[Block]:
+def allocation_blocks(allocation: Allocation) -> list[Block]:
     """The answer, warnings and the split under constraints; closed, that by every estimator."""
-    warnings = Warnings(explain_flags(found.warnings, MEANINGS))
-    return [allocation_answer(found), warnings, _others(found), _details(found)]
+    warnings = Warnings(explain_flags(allocation.warnings, MEANINGS))
+    return [allocation_answer(allocation), warnings, _others(allocation), _details(allocation)]
 
 
-def _details(found: Allocation) -> Details:
-    notes = (Paragraph(f"Note: {note}") for note in found.notes if Note(note).code != USING)
-    return Details("Estimators", (_estimators(found), *notes))
+def _details(allocation: Allocation) -> Details:
+    notes = (Paragraph(f"Note: {note}") for note in allocation.notes if Note(note).code != USING)
+    return Details("Estimators", (_estimators(allocation), *notes))
 
 
 def allocation_page(report: AllocationReport, about: About) -> Page:
     """The page of a study."""
-    found = report.found
+    allocation = report.allocation
     blocks: list[Block] = [
         study_answer(report),
         Columns((Figure(_profiles(report)), Figure(_course(report)))),
-        Warnings(explain_flags(found.warnings, MEANINGS)),
+        Warnings(explain_flags(allocation.warnings, MEANINGS)),
         _check_table(report),
-        _others(found),
-        _details(found),
+        _others(allocation),
+        _details(allocation),
         Details("Profiles", (_optima(report),)),
     ]
     return study_page(
@@ -125,27 +128,29 @@ def allocation_page(report: AllocationReport, about: About) -> Page:
     )
 
 
-def _estimators(found: Allocation) -> Table:
+def _estimators(allocation: Allocation) -> Table:
     """Every estimator's split, and why some could not be used."""
     rows: list[tuple[str, ...]] = []
-    for name, each in found.estimators.items():
-        sizes = (_size_cell(m) for m in (each.params, each.tokens, each.tokens_per_param))
-        rows.append((name, *sizes, measured(each.exponent), _range(each.near_best), each.how))
-    rows += [(name, *["–"] * 5, f"not possible: {why}") for name, why in found.refused.items()]
+    for name, split in allocation.estimators.items():
+        sizes = (_size_cell(m) for m in (split.params, split.tokens, split.tokens_per_param))
+        rows.append((name, *sizes, measured(split.exponent), _range(split.near_best), split.how))
+    rows += [
+        (name, *["–"] * 5, f"not possible: {why}") for name, why in allocation.refused.items()
+    ]
     columns = ("estimator", "parameters", "tokens", "tokens per parameter")
     return Table(
-        caption=f"Split of {format_scientific(found.flops)} FLOPs by estimator, with "
-        f"{format_level(found.level)} intervals",
+        caption=f"Split of {format_scientific(allocation.flops)} FLOPs by estimator, with "
+        f"{format_level(allocation.level)} intervals",
         columns=(*columns, "exponent of parameters", "loss within 0.1 % of the best", "method"),
         rows=tuple(rows),
-        note=f"The answer is that of {found.estimator}.",
+        note=f"The answer is that of {allocation.estimator}.",
     )
 
 
-def _others(found: Allocation) -> Table:
+def _others(allocation: Allocation) -> Table:
     """The split on repeated data and the one that counts serving, where asked for."""
     rows = []
-    if (repeated := found.repeated) is not None:
+    if (repeated := allocation.repeated) is not None:
         rows.append(
             (
                 f"unique tokens {format_quantity(repeated.unique_tokens)}, repeated",
@@ -154,7 +159,7 @@ def _others(found: Allocation) -> Table:
                 f"{_size(repeated.epochs)} epochs, worth {_size(repeated.effective_epochs)}",
             )
         )
-    if (serving := found.serving) is not None:
+    if (serving := allocation.serving) is not None:
         saving = format_percent(serving.saving.value or 0.0, signed=False)
         total = format_scientific(serving.total_flops.value or 0.0)
         rows.append(
@@ -177,7 +182,7 @@ def _check_table(report: AllocationReport) -> Table:
         return "–" if split is check.recommended else measured(split.excess)
 
     return tabulated(
-        f"Runs at {format_scientific(report.found.flops)} FLOPs: means over seeds, with "
+        f"Runs at {format_scientific(report.allocation.flops)} FLOPs: means over seeds, with "
         "Student's t intervals",
         check.splits,
         {
@@ -242,15 +247,17 @@ def _profiles(report: AllocationReport) -> XYChart:
     lines = [
         points(
             profiles.loc[profiles["flops"] == flops, ["params", "loss"]].to_numpy(),
-            ink=f"size:{round(place / max(1, len(budgets) - 1), 3)}",
+            ink=f"size:{round(position / max(1, len(budgets) - 1), 3)}",
             line="-",
             marker="o",
             label=f"{format_scientific(flops)} FLOPs",
         )
-        for place, flops in enumerate(budgets)
+        for position, flops in enumerate(budgets)
     ]
-    best = [(each.params.value, each.loss.value) for each in report.course.values()]
-    budget = f"{format_scientific(report.found.flops)} FLOPs"
+    best = [
+        (allocation.params.value, allocation.loss.value) for allocation in report.course.values()
+    ]
+    budget = f"{format_scientific(report.allocation.flops)} FLOPs"
     return XYChart(
         title="Loss against parameters, by budget",
         x=Axis("parameters (non-embedding)"),
@@ -266,16 +273,20 @@ def _profiles(report: AllocationReport) -> XYChart:
 
 def _course(report: AllocationReport) -> XYChart:
     """Best parameters against the budget by every estimator, and the splits that were trained."""
-    splits = {**report.course, report.found.flops: report.found}
-    answer = report.found.estimator
+    splits = {**report.course, report.allocation.flops: report.allocation}
+    answer = report.allocation.estimator
     courses = []
-    for name in report.found.estimators:
-        known = [(c, s.estimators[name].params) for c, s in splits.items() if name in s.estimators]
-        rows = [(c, params.value, *(params.ci if name == answer else ())) for c, params in known]
+    for name in report.allocation.estimators:
+        best_params = [
+            (c, s.estimators[name].params) for c, s in splits.items() if name in s.estimators
+        ]
+        rows = [
+            (c, params.value, *(params.ci if name == answer else ())) for c, params in best_params
+        ]
         style = BAND if name == answer else {"line": "--"}
-        courses.append(points(rows, ink=INKS[name], label=name, **style))
+        courses.append(points(rows, ink=ESTIMATOR_INKS[name], label=name, **style))
     tried, chosen = (
-        [(report.found.flops, n) for n in dict.fromkeys(n for n, _ in runs)]
+        [(report.allocation.flops, n) for n in dict.fromkeys(n for n, _ in runs)]
         for runs in _checked(report)
     )
     return XYChart(
@@ -294,11 +305,11 @@ def _course(report: AllocationReport) -> XYChart:
 
 def _with_budget(report: AllocationReport) -> pd.DataFrame:
     """Points of the profiles with a loss, each at the nearest budget."""
-    known = report.optima.dropna(subset=["loss"])
+    bracketed = report.optima.dropna(subset=["loss"])
     budgets = np.array(sorted(report.course))
-    own = np.log(6 * known["params"].to_numpy() * known["tokens"].to_numpy())
-    nearest = np.abs(np.log(budgets)[None, :] - own[:, None]).argmin(axis=1)
-    return known.assign(flops=budgets[nearest]).sort_values(["flops", "params"])
+    log_flops = np.log(6 * bracketed["params"].to_numpy() * bracketed["tokens"].to_numpy())
+    nearest = np.abs(np.log(budgets)[None, :] - log_flops[:, None]).argmin(axis=1)
+    return bracketed.assign(flops=budgets[nearest]).sort_values(["flops", "params"])
 
 
 def _checked(report: AllocationReport) -> tuple[list[tuple[float, float]], ...]:

@@ -21,8 +21,9 @@ from extrap.reading.units import check_units
 from extrap.records import Runs
 from extrap.records.notes import COPIES, of_codes
 
-SIZES = ("params", "tokens")
-COMPUTE = "flops"
+SPLIT_SIZES = ("params", "tokens")
+"""What compute is split between."""
+COMPUTE_COLUMN = "flops"
 """The column of compute that is taken where none is named and the table has it."""
 
 
@@ -99,7 +100,7 @@ def read_points(
         )
     columns = {**rows, "loss": loss}
     runs, announcement = announced_runs(source, columns, tune=(), split=(params, tokens))
-    if len(runs.sizes) != len(SIZES):
+    if len(runs.sizes) != len(SPLIT_SIZES):
         raise DataError(
             f"an allocation takes parameters and tokens, {runs.source or 'the table'} has the "
             f"size {' and '.join(runs.sizes)}; name both with {argument('params', ...)} and "
@@ -108,24 +109,24 @@ def read_points(
     params, tokens = runs.sizes
     named = [header[0] if (header := header_unit(name)) else name for name in named]
     complete = runs.complete()
-    kept = complete.with_seedless_once().to_frame()
-    have = list(map(str, kept.columns))
+    finished = complete.with_seedless_once().to_frame()
+    have = list(map(str, finished.columns))
     for name in named:
         if name not in have and name != loss:
             option = "compute" if name == compute else None
             raise missing_column(name, have, runs.source or "the table", option=option)
-    if kept.empty:
+    if finished.empty:
         raise DataError(f"no run has a loss; fill in the column {loss or 'loss'}.")
-    n_without, n_copies, unknown = len(runs) - len(complete), len(complete) - len(kept), 0
-    if compute is None and COMPUTE in have and COMPUTE not in named:
-        unknown = int(np.sum(~np.isfinite(read_numbers(kept[COMPUTE], COMPUTE))))
-        compute = None if unknown else COMPUTE
-    counted = None if compute is None else _positive(kept[compute], compute)
-    n, d = (_positive(kept[name], name) for name in (params, tokens))
+    n_without, n_copies, unknown = len(runs) - len(complete), len(complete) - len(finished), 0
+    if compute is None and COMPUTE_COLUMN in have and COMPUTE_COLUMN not in named:
+        unknown = int(np.sum(~np.isfinite(read_numbers(finished[COMPUTE_COLUMN], COMPUTE_COLUMN))))
+        compute = None if unknown else COMPUTE_COLUMN
+    counted = None if compute is None else _positive(finished[compute], compute)
+    n, d = (_positive(finished[name], name) for name in (params, tokens))
     return Points(
         params=n,
         tokens=d,
-        loss=kept["loss"].to_numpy(dtype=float),
+        loss=finished["loss"].to_numpy(dtype=float),
         counted_flops=counted,
         runs=runs.with_seedless_once(),
         notes=(
@@ -134,7 +135,8 @@ def read_points(
             *[f"{n_without} runs without a final loss are left out"] * bool(n_without),
             *[f"{n_copies} rows are exact copies of others and are counted once"] * bool(n_copies),
             *check_units(pd.DataFrame({"flops": counted, "params": n, "tokens": d})),
-            *[f"{unknown} run(s) have no {COMPUTE}; C = 6 N D is used for them"] * bool(unknown),
+            *[f"{unknown} run(s) have no {COMPUTE_COLUMN}; C = 6 N D is used for them"]
+            * bool(unknown),
         ),
     )
 

@@ -9,7 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from statsmodels.regression.linear_model import WLS
 
-from extrap.analyses.allocation.budget_splits import NEAR_BEST, SIX_N_D, ComputeRule, Estimated
+from extrap.analyses.allocation.budget_splits import (
+    NEAR_BEST_SHARE,
+    SIX_N_D,
+    ComputeRule,
+    Estimated,
+)
 from extrap.analyses.allocation.points import Points
 from extrap.errors import DataError, FitError, argument
 from extrap.fitting.ladder_prior import LadderPrior, ladder_prior
@@ -23,8 +28,9 @@ from extrap.records import Interval, Measure
 DEGREE = 3
 """Of the polynomial in ln N: a profile is steeper on one side, which a parabola takes for another
 optimum."""
-MIN_SIZES = DEGREE + 2
-NEAR = np.log(4.0)
+MIN_PROFILE_SIZES = DEGREE + 2
+"""Sizes of a profile: one more than the polynomial has coefficients."""
+NEAR_LOG_SIZE = np.log(4.0)
 """How far in ln N from the best run a profile is looked at: far from it no cubic holds, …"""
 N_NEAREST = 7
 """… but so many sizes at least."""
@@ -32,14 +38,14 @@ SAME_SIZE = 1e-3
 """Largest difference of ln N between runs of one size."""
 SAME_BUDGET = np.log(1.25)
 """Largest range of ln C in one profile: compute of runs is a few percent off its budget."""
-SAME_COMPUTE = 1e-6
+LOG_COMPUTE_ROUNDING = 1e-6
 """Range of ln C that is rounding."""
-FINE = 4001
+N_CURVE_POINTS = 4001
 """Points at which a polynomial's minimum is looked for, before Newton's step."""
-FLAT = 1e-12
+FLAT_CURVATURE = 1e-12
 """Curvature that is rounding."""
-SMALLEST_SE = 1e-6
-"""Of a log size; noise-free optima have none."""
+SMALLEST_LOG_SIZE_SE = 1e-6
+"""Standard error of a log size; noise-free optima have none."""
 NO_NOISE = Noise(own_sd=None, own_dof=0, source="none")
 """No optimum was found twice."""
 
@@ -107,14 +113,14 @@ class Optima:
             )
         middle = float(self.log_flops.mean())
         design = np.column_stack([np.ones(n), self.log_flops - middle])
-        se = np.maximum(self.log_params_se, SMALLEST_SE)
+        se = np.maximum(self.log_params_se, SMALLEST_LOG_SIZE_SE)
         if self.is_known:
             line = fit_line(design, self.log_params, se).results
         else:
             line = WLS(self.log_params, design, weights=1 / se**2).fit()
-        at = line.get_prediction([[1.0, math.log(flops) - middle]])
-        log_params = float(at.predicted_mean[0])
-        half = float(np.ptp(at.conf_int(alpha=1 - level))) / 2
+        prediction = line.get_prediction([[1.0, math.log(flops) - middle]])
+        log_params = float(prediction.predicted_mean[0])
+        half = float(np.ptp(prediction.conf_int(alpha=1 - level))) / 2
         exponent = Interval(*line.conf_int(1 - level)[1].tolist())
         p, log_tokens = self.rule.p, math.log(flops / self.rule.k) - self.rule.p * log_params
         below, above = self.near_best
@@ -138,8 +144,10 @@ class Optima:
             model = fit_loss_model(compute, self.loss.tolist(), loss_se=None, prior=self.prior)
         except (DataError, FitError):
             return Measure()
-        at = model.predict({"flops": flops}, noise=NO_NOISE, band="default")
-        return Measure(value=math.exp(at.log_loss), ci=at.interval(level, new_run=False))
+        prediction = model.predict({"flops": flops}, noise=NO_NOISE, band="default")
+        return Measure(
+            value=math.exp(prediction.log_loss), ci=prediction.interval(level, new_run=False)
+        )
 
 
 def _around(centre: float, half: float) -> Measure:
@@ -156,7 +164,7 @@ def find_profiles(points: Points) -> list[Profile]:
     profiles, off = [], []
     for group in _groups(log_flops, np.argsort(log_flops, kind="stable")):
         rows = group[np.argsort(log_params[group], kind="stable")]
-        if _sizes_of(log_params[rows])[-1] + 1 >= MIN_SIZES:
+        if _sizes_of(log_params[rows])[-1] + 1 >= MIN_PROFILE_SIZES:
             mean, log_loss = float(log_flops[rows].mean()), np.log(points.loss[rows])
             off.append(log_flops[rows] - mean)
             profiles.append(
@@ -185,13 +193,13 @@ def _at_one_compute(profiles: list[Profile], off: list[Array]) -> list[Profile]:
         off: ln C of every run less that of its profile.
     """
     best = [(p.log_flops, v[2]) for p in profiles if (v := minimum(around_best(p))) is not None]
-    if len(best) < 2 or max(np.ptp(each) for each in off) < SAME_COMPUTE:
+    if len(best) < 2 or max(np.ptp(offsets) for offsets in off) < LOG_COMPUTE_ROUNDING:
         return profiles
-    at, least = np.transpose(best)
-    slope = np.polynomial.Polynomial.fit(at, least, min(2, len(best) - 1)).deriv()
+    log_flops, least = np.transpose(best)
+    slope = np.polynomial.Polynomial.fit(log_flops, least, min(2, len(best) - 1)).deriv()
     return [
-        replace(p, log_loss=p.log_loss - slope(p.log_flops) * each)
-        for p, each in zip(profiles, off, strict=True)
+        replace(p, log_loss=p.log_loss - slope(p.log_flops) * offsets)
+        for p, offsets in zip(profiles, off, strict=True)
     ]
 
 
@@ -205,10 +213,10 @@ def around_best(profile: Profile) -> Profile:
     sizes = np.bincount(which, weights=profile.log_params) / n
     best = np.argmin(np.bincount(which, weights=profile.log_loss) / n)
     away = np.abs(sizes - sizes[best])
-    reach = max(NEAR, float(np.sort(away)[:N_NEAREST][-1])) + 1e-9
+    reach = max(NEAR_LOG_SIZE, float(np.sort(away)[:N_NEAREST][-1])) + 1e-9
     near = (away <= reach)[which]
-    own = profile.log_params[near], profile.log_loss[near]
-    return replace(profile, log_params=own[0], log_loss=own[1])
+    log_params, log_loss = profile.log_params[near], profile.log_loss[near]
+    return replace(profile, log_params=log_params, log_loss=log_loss)
 
 
 def minimum(profile: Profile, degree: int = DEGREE) -> tuple[float, float, float] | None:
@@ -225,15 +233,15 @@ def minimum(profile: Profile, degree: int = DEGREE) -> tuple[float, float, float
         least value is at an end of the profile.
     """
     curve = _polynomial(profile, degree)
-    grid = np.linspace(curve.domain[0], curve.domain[1], FINE)
+    grid = np.linspace(curve.domain[0], curve.domain[1], N_CURVE_POINTS)
     best = int(np.argmin(curve(grid)))
     bend = float(curve.deriv(2)(grid[best]))
-    if best in (0, FINE - 1) or bend <= FLAT:
+    if best in (0, N_CURVE_POINTS - 1) or bend <= FLAT_CURVATURE:
         return None
-    at = float(grid[best] - curve.deriv()(grid[best]) / bend)
-    around = np.vander(profile.log_params - at, degree + 1, increasing=True)
+    log_params = float(grid[best] - curve.deriv()(grid[best]) / bend)
+    around = np.vander(profile.log_params - log_params, degree + 1, increasing=True)
     slope_se = math.sqrt(np.linalg.pinv(around.T @ around)[1, 1])
-    return at, slope_se / bend, float(curve(at))
+    return log_params, slope_se / bend, float(curve(log_params))
 
 
 def _polynomial(profile: Profile, degree: int = DEGREE) -> np.polynomial.Polynomial:
@@ -256,39 +264,39 @@ def profile_optima(points: Points) -> Optima:
     profiles = [around_best(profile) for profile in find_profiles(points)]
     if not profiles:
         raise DataError(
-            f"no compute has runs of at least {MIN_SIZES} sizes within "
+            f"no compute has runs of at least {MIN_PROFILE_SIZES} sizes within "
             f"{100 * np.expm1(SAME_BUDGET):.0f} % of each other; train several sizes at equal "
             f"compute, or name the column of compute if it is not 6 N D ({argument('compute')})."
         )
     off = np.concatenate([p.log_loss - _polynomial(p)(p.log_params) for p in profiles])
     dof = len(off) - (DEGREE + 1) * len(profiles)
     sd = math.sqrt(float(off @ off) / max(dof, 1))
-    found = [(p, vertex) for p in profiles if (vertex := minimum(p)) is not None]
-    if len(found) < 3:
+    vertices = [(p, vertex) for p in profiles if (vertex := minimum(p)) is not None]
+    if len(vertices) < 3:
         raise DataError(
-            f"{len(found)} of {len(profiles)} isoFLOP profiles have their best size "
+            f"{len(vertices)} of {len(profiles)} isoFLOP profiles have their best size "
             "inside, a line needs three; add sizes on the side where the loss still "
             "falls, or add budgets."
         )
     return Optima(
-        log_flops=np.array([p.log_flops for p, _ in found]),
-        log_params=np.array([vertex[0] for _, vertex in found]),
-        log_params_se=sd * np.array([vertex[1] for _, vertex in found]),
+        log_flops=np.array([p.log_flops for p, _ in vertices]),
+        log_params=np.array([vertex[0] for _, vertex in vertices]),
+        log_params_se=sd * np.array([vertex[1] for _, vertex in vertices]),
         is_known=bool(dof >= 1 and sd > 0),
-        loss=np.exp([vertex[2] for _, vertex in found]),
-        near_best=_near_best(found[-1][0]),
+        loss=np.exp([vertex[2] for _, vertex in vertices]),
+        near_best=_near_best(vertices[-1][0]),
         rule=points.rule,
         prior=None if points.runs is None else ladder_prior("compute", loss_kind(points.runs)),
-        how=f"cubics around the best run of {len(found)} of {len(profiles)} isoFLOP profiles",
+        how=f"cubics around the best run of {len(vertices)} of {len(profiles)} isoFLOP profiles",
     )
 
 
 def _near_best(profile: Profile) -> tuple[float, float]:
-    """How far in ln N around its best size the loss is within `NEAR_BEST` of the least."""
-    log_params = np.linspace(profile.log_params[0], profile.log_params[-1], FINE)
+    """How far in ln N around its best size the loss is within `NEAR_BEST_SHARE` of the least."""
+    log_params = np.linspace(profile.log_params[0], profile.log_params[-1], N_CURVE_POINTS)
     log_loss = _polynomial(profile)(log_params)
     best = int(np.argmin(log_loss))
-    near = log_params[log_loss - log_loss[best] <= math.log1p(NEAR_BEST)]
+    near = log_params[log_loss - log_loss[best] <= math.log1p(NEAR_BEST_SHARE)]
     return float(log_params[best] - near[0]), float(near[-1] - log_params[best])
 
 

@@ -11,8 +11,11 @@ from extrap.records.recipe import DATA_SIZE
 from extrap.records.study import Cell, StudySpec
 
 RATE = "lr"
+"""The one tuned value of a study."""
 ASCENDING = Rule("ascend", lambda values: all(a < b for a, b in pairwise(values)))
+"""Rule of the budgets."""
 WITH_ONE = Rule("include 1", lambda factors: 1 in factors)
+"""Rule of the factors: the recommended split itself is trained."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,6 +43,7 @@ Split = Callable[[float], Allocation]
 NEEDED = (DATA_SIZE, "n_params", "epochs")
 """Columns of the runs beside their sizes, tuned values and losses."""
 LARGEST_SIZE = 2**16
+"""Largest value of the size column among which that of a split is looked for."""
 
 
 class AllocationKind(Kind):
@@ -70,12 +71,12 @@ class AllocationKind(Kind):
             for cell in study.cells(size, self._tokens(budget, size))
         ]
         yield [Stage(spec=spec, wants=only(profiles), n_most=len(profiles))]
-        made, _, split = self._fitted(runs)
-        found, cells, notes = split(study.target), list[Cell](), list[str]()
+        sweep_forecast, _, split = self._fitted(runs)
+        allocation, cells, notes = split(study.target), list[Cell](), list[str]()
         for factor in study.factors:
-            size = _size_of(factor * (found.params.value or 0.0), self._n_params)
+            size = _size_of(factor * (allocation.params.value or 0.0), self._n_params)
             tokens = self._tokens(study.target, size)
-            cells += _check_cells(study, made, size, tokens)
+            cells += _check_cells(study, sweep_forecast, size, tokens)
             notes.append(
                 f"{format_given(factor)} × parameters: {study.column} {size}, "
                 f"{self._n_params(size)} on {tokens} tokens"
@@ -85,7 +86,7 @@ class AllocationKind(Kind):
                 spec=spec,
                 wants=only(cells),
                 name="check",
-                seal=self._seal(found, runs),
+                seal=self._seal(allocation, runs),
                 notes=tuple(notes),
             )
         ]
@@ -99,19 +100,21 @@ class AllocationKind(Kind):
         study, spec = self.study, self._spec
         swept, large = runs.of(spec).to_frame(), runs.of(spec, "check").to_frame()
         large = large if len(large) else swept[:0]
-        made, optima, split = self._fitted(runs)
-        found = split(study.target)
+        sweep_forecast, optima, split = self._fitted(runs)
+        allocation = split(study.target)
         checked = check_allocation(
             large,
-            params=found.params.value or 0.0,
+            params=allocation.params.value or 0.0,
             factors=study.factors,
-            forecast=found.loss,
+            forecast=allocation.loss,
             level=study.study.level,
         )
-        at = large[large["n_params"] == checked.recommended.params].iloc[0]
-        point = made.at(**{column: float(at[column]) for column in (study.column, DATA_SIZE)})
+        check_run = large[large["n_params"] == checked.recommended.params].iloc[0]
+        point = sweep_forecast.at(
+            **{column: float(check_run[column]) for column in (study.column, DATA_SIZE)}
+        )
         return AllocationReport(
-            found=found,
+            allocation=allocation,
             course={budget: split(budget) for budget in study.budgets},
             check=replace(checked, prediction=Measure(value=point.loss, ci=point.loss_pi)),
             optima=optima,
@@ -163,22 +166,22 @@ class AllocationKind(Kind):
                 f"profiles over size need {', '.join(NEEDED)} of every run, the runs lack "
                 f"{', '.join(missing)}; add them to the table or to what the training returns."
             )
-        made = forecast(profiles, level=study.study.level)
-        optima = _optima(study, made, frame)
+        sweep_forecast = forecast(profiles, level=study.study.level)
+        optima = _optima(study, sweep_forecast, frame)
         fitted = fit_split(read_points(optima), level=study.study.level)
         more = {name: getattr(study, name) for name in ("unique_tokens", "inference_tokens")}
-        return made, optima, partial(fitted.at, **more)
+        return sweep_forecast, optima, partial(fitted.at, **more)
 
     def seals(self, result: AllocationReport, runs: RunsByStage) -> Sequence[Seal]:
         """The split."""
-        return [self._seal(result.found, runs)]
+        return [self._seal(result.allocation, runs)]
 
-    def _seal(self, found: Allocation, runs: RunsByStage) -> Seal:
+    def _seal(self, allocation: Allocation, runs: RunsByStage) -> Seal:
         data = {"data": runs.of(self._spec).data_hash(), "factors": list(self.study.factors)}
         return Seal(
             what="split",
             file=f"{self.name}.allocation.json",
-            document={**data, **document(found)},
+            document={**data, **document(allocation)},
             spec=self._spec,
         )
 
@@ -193,11 +196,11 @@ class AllocationKind(Kind):
 
     def _tokens(self, budget: float, size: float) -> int:
         per_example = self._workload.tokens_per_example
-        found = self.study.tokens(budget, self._n_params(size), tokens_per_example=per_example)
-        return int(found)
+        n_tokens = self.study.tokens(budget, self._n_params(size), tokens_per_example=per_example)
+        return int(n_tokens)
 
 
-def _optima(study: AllocationStudy, made: Forecast, frame: pd.DataFrame) -> pd.DataFrame:
+def _optima(study: AllocationStudy, sweep_forecast: Forecast, frame: pd.DataFrame) -> pd.DataFrame:
     """Parameters, tokens and loss at the best rate; the loss is empty where none is bracketed."""
     n_params = frame.drop_duplicates(study.column).set_index(study.column)["n_params"]
     rows = [
@@ -209,22 +212,24 @@ def _optima(study: AllocationStudy, made: Forecast, frame: pd.DataFrame) -> pd.D
             "loss_se": optimum.loss_se,
             "lr": optimum.tuned["lr"].value if optimum.tuned else None,
         }
-        for optimum in made.optima
+        for optimum in sweep_forecast.optima
     ]
     return pd.DataFrame(rows).astype(float)
 
 
-def _check_cells(study: AllocationStudy, made: Forecast, size: int, tokens: int) -> list[Cell]:
+def _check_cells(
+    study: AllocationStudy, sweep_forecast: Forecast, size: int, tokens: int
+) -> list[Cell]:
     """The runs of one split, at the rate that is recommended for it."""
-    at = {study.column: float(size), DATA_SIZE: float(tokens)}
-    rate = made.at(**at).recommended["lr"]
+    size_point = {study.column: float(size), DATA_SIZE: float(tokens)}
+    rate = sweep_forecast.at(**size_point).recommended["lr"]
     if rate is None:
         raise DataError(
             "the sweep forecasts no learning rate for the split; widen the tuned range so that "
             "more optima are bracketed."
         )
     tuned = {"lr": as_handed_out("lr", rate)}
-    return [Cell.of(at, tuned, seed) for seed in study.check_seeds]
+    return [Cell.of(size_point, tuned, seed) for seed in study.check_seeds]
 
 
 def _size_of(params: float, n_params: Callable[[float], int]) -> int:

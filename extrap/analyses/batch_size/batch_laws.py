@@ -23,18 +23,18 @@ from extrap.analyses.batch_size.measurements import TARGETS
 from extrap.errors import DataError, argument
 from extrap.fitting.designs import check_identifiable
 from extrap.fitting.jackknife import jackknife_variance
-from extrap.fitting.regression import fit_line
+from extrap.fitting.regression import LARGEST_LOG, fit_line
 from extrap.laws.base import Array
 from extrap.records import Interval, Measure
 from extrap.records.codec import shape
 from extrap.records.fields import require_positive
 
-FEWEST_SIZES = 3
+FEWEST_JACKKNIFE_SIZES = 3
 """Sizes that a jackknife over them takes."""
-SMALLEST_SE = 1e-4
-"""No batch size is known better than this, whatever a fit to it says."""
-LARGEST_LOG = 700.0
-LAWS = ("b_crit", "b_overhead", "s_min")
+SMALLEST_LOG_SE = 1e-4
+"""Standard error of a log; no batch size is known better than this, whatever a fit to it says."""
+LAW_MEASURES = ("b_crit", "b_overhead", "s_min")
+"""Measures of a group that have a law over groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,12 +73,12 @@ class BatchLaw:
     @property
     def exponents(self) -> dict[str, Measure]:
         """Column → b_i."""
-        found = {}
+        exponents = {}
         for i, name in enumerate(self.columns, 1):
             value, half = self.coefficients[i], self._t * math.sqrt(self.covariance[i][i])
             ci = Interval(value - half, value + half) if self.dof else Interval()
-            found[name] = Measure(value=value, ci=ci)
-        return found
+            exponents[name] = Measure(value=value, ci=ci)
+        return exponents
 
     @property
     def value(self) -> Measure:
@@ -153,7 +153,7 @@ def group_laws(
     design = np.column_stack([np.ones(len(x)), np.log(x / reference)])
     clusters = _sizes_of_targets(usable, columns)
     laws = {}
-    for of in LAWS:
+    for of in LAW_MEASURES:
         line, scatter = fit_line(design, *_logs(usable, of))
         covariance = line.cov_params() if clusters is None else _jackknifed(line, clusters)
         laws[of] = BatchLaw(
@@ -207,7 +207,7 @@ def _logs(groups: Sequence[BatchGroup], of: str) -> tuple[Array, Array]:
         math.log(m.ci.upper / m.ci.lower) / (2 * g.fit.quantile)
         for m, g in zip(measures, groups, strict=True)
     ]
-    return np.log([m.value for m in measures]), np.maximum(widths, SMALLEST_SE)
+    return np.log([m.value for m in measures]), np.maximum(widths, SMALLEST_LOG_SE)
 
 
 def _sizes_of_targets(groups: Sequence[BatchGroup], columns: Sequence[str]) -> list[str] | None:
@@ -216,7 +216,7 @@ def _sizes_of_targets(groups: Sequence[BatchGroup], columns: Sequence[str]) -> l
     if len(others) == len(columns) or not others:
         return None
     labels = [str([group.by[name] for name in others]) for group in groups]
-    return labels if FEWEST_SIZES <= len(set(labels)) < len(groups) else None
+    return labels if FEWEST_JACKKNIFE_SIZES <= len(set(labels)) < len(groups) else None
 
 
 def _jackknifed(line: RegressionResults, clusters: Sequence[str]) -> Array:
@@ -224,14 +224,16 @@ def _jackknifed(line: RegressionResults, clusters: Sequence[str]) -> Array:
     model, labels = line.model, np.array(clusters)
     left = np.array(
         [
-            WLS(model.endog[kept], model.exog[kept], weights=model.weights[kept]).fit().params
-            for kept in (labels != label for label in sorted(set(clusters)))
+            WLS(model.endog[others], model.exog[others], weights=model.weights[others])
+            .fit()
+            .params
+            for others in (labels != label for label in sorted(set(clusters)))
         ]
     )
     off = left - left.mean(axis=0)
     covariance = off.T @ off
-    wanted = np.maximum(np.diag(line.cov_params()), jackknife_variance(left.mean(axis=0), left))
-    spread, sd = np.sqrt(np.diag(covariance)), np.sqrt(wanted)
+    variances = np.maximum(np.diag(line.cov_params()), jackknife_variance(left.mean(axis=0), left))
+    spread, sd = np.sqrt(np.diag(covariance)), np.sqrt(variances)
     products = np.outer(spread, spread)  # 0 of a coefficient that no cluster moves
     correlation = np.divide(covariance, products, out=np.eye(len(sd)), where=products > 0)
     return np.asarray(correlation * np.outer(sd, sd))
@@ -262,7 +264,7 @@ def rate_law(table: pd.DataFrame, columns: Sequence[str], *, level: float = 0.95
     reference = np.exp(np.log(x).mean(axis=0))
     design = np.column_stack([np.ones(len(x)), np.log(x / reference)])
     y, se = np.log(table["lr_opt"].to_numpy(dtype=float)), table["lr_se"].to_numpy(dtype=float)
-    line, scatter = fit_line(design, y, np.maximum(se, SMALLEST_SE))
+    line, scatter = fit_line(design, y, np.maximum(se, SMALLEST_LOG_SE))
     return BatchLaw(
         of="lr",
         reference=dict(zip(varying, map(float, reference), strict=True)),

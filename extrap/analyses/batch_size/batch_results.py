@@ -90,8 +90,8 @@ class BatchGroup:
     flags: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        words = {k: v if isinstance(v, str) else format_quantity(v) for k, v in self.by.items()}
-        where = ", ".join(f"{name} {value}" for name, value in words.items())
+        texts = {k: v if isinstance(v, str) else format_quantity(v) for k, v in self.by.items()}
+        where = ", ".join(f"{name} {value}" for name, value in texts.items())
         critical = format_estimate(self.b_crit.value, self.b_crit.ci)
         return plain(f"BatchGroup({f'{where}: ' if where else ''}critical batch {critical})")
 

@@ -16,11 +16,14 @@ from extrap.reporting.charts import BAND, Axis, Series, XYChart, points
 Tasks = Sequence[tuple[str, TaskResult]]
 """What each task found; the name of a task is empty where there is but one."""
 Rows = Sequence[tuple[Any, ...]]
-N_CURVE = 60
-MARGIN = 0.06
+N_CURVE_BATCHES = 60
+"""Batch sizes at which a curve is drawn."""
+CURVE_MARGIN_SHARE = 0.06
 """Part of the span of the batches, in logarithms, that curves go on beyond it."""
-MARKERS = "osD^vPX"
-BATCH, STEPS = Axis("batch size, examples"), Axis("steps to the target")
+SERIES_MARKERS = "osD^vPX"
+"""Markers of the series of a chart, in their order; more series start again."""
+BATCH_AXIS, STEPS_AXIS = Axis("batch size, examples"), Axis("steps to the target")
+"""Axes that several charts have."""
 
 
 def label(by: Mapping[str, float | str], task: str = "") -> str:
@@ -32,20 +35,20 @@ def label(by: Mapping[str, float | str], task: str = "") -> str:
 def of_tasks(tasks: Tasks, name: str) -> pd.DataFrame:
     """A table of all tasks below each other, with `where`: task and size in words."""
     parts = [pd.DataFrame()]
-    for task, found in tasks:
-        table, sizes = getattr(found, name), list(found.task.study.sizes)
+    for task, task_result in tasks:
+        table, sizes = getattr(task_result, name), list(task_result.task.study.sizes)
         if len(table):
-            at = [label(size, task) for size in table[sizes].to_dict("records")]
-            parts.append(table.drop(columns=sizes).assign(where=at))
+            labels = [label(size, task) for size in table[sizes].to_dict("records")]
+            parts.append(table.drop(columns=sizes).assign(where=labels))
     return pd.concat(parts, ignore_index=True)
 
 
 def steps_figures(tasks: Tasks, *, is_trade_off: bool = False) -> list[Figure]:
     """Steps to each target against batch size, or against examples, by task and size."""
     figures = []
-    for task, found in tasks:
-        for size in found.task.study.size_points():
-            groups = [g for g in found.critical.groups if size.items() <= g.by.items()]
+    for task, task_result in tasks:
+        for size in task_result.task.study.size_points():
+            groups = [g for g in task_result.critical.groups if size.items() <= g.by.items()]
             groups.sort(key=lambda group: -float(group.by["target"]))
             if groups:
                 figures.append(_steps_figure(groups, label(size, task), is_trade_off))
@@ -57,7 +60,7 @@ def _steps_figure(groups: Sequence[BatchGroup], where: str, is_trade_off: bool) 
     for i, group in enumerate(groups):
         name, style = f"target {format_given(float(group.by['target']))}", _style(i, len(groups))
         curve: Rows = [
-            (b, at.value, *at.ci) for b in _batches(group) for at in [group.steps_at(b)]
+            (b, steps.value, *steps.ci) for b in _batches(group) for steps in [group.steps_at(b)]
         ]
         seen: Rows = [
             (p.batch, p.steps or 0.0, *_ends(p.values)) for p in group.points if p.values
@@ -76,12 +79,14 @@ def _steps_figure(groups: Sequence[BatchGroup], where: str, is_trade_off: bool) 
         ]
     if is_trade_off:
         title = f"Steps against examples at {where}"
-        chart = XYChart(title=title, x=Axis("examples to the target"), y=STEPS, series=shown)
+        chart = XYChart(title=title, x=Axis("examples to the target"), y=STEPS_AXIS, series=shown)
         return Figure(chart, "The batch grows from right to left. Cross: critical batch.")
     low, high = groups[-1].regimes["diminishing"]
     shaded = None if low is None or high is None else (low, high)
     return Figure(
-        XYChart(title=f"Steps at {where}", x=BATCH, y=STEPS, series=shown, shaded=shaded),
+        XYChart(
+            title=f"Steps at {where}", x=BATCH_AXIS, y=STEPS_AXIS, series=shown, shaded=shaded
+        ),
         "Bands: interval of the curve. Bars: fastest and slowest seed. Grey: diminishing returns "
         "at the lowest target; left of it scaling is perfect, right of it maximal.",
     )
@@ -90,31 +95,33 @@ def _steps_figure(groups: Sequence[BatchGroup], where: str, is_trade_off: bool) 
 def _batches(group: BatchGroup) -> list[float]:
     """Places of a curve, a little beyond the batches of its group."""
     ends = np.log([group.points[0].batch, group.points[-1].batch])
-    margin = MARGIN * (ends[1] - ends[0])
-    return np.exp(np.linspace(ends[0] - margin, ends[1] + margin, N_CURVE)).tolist()
+    margin = CURVE_MARGIN_SHARE * (ends[1] - ends[0])
+    return np.exp(np.linspace(ends[0] - margin, ends[1] + margin, N_CURVE_BATCHES)).tolist()
 
 
 def rate_figures(tasks: Tasks) -> list[Figure]:
     """The best rates of a task's sizes with their law."""
     figures = []
-    for task, found in tasks:
+    for task, task_result in tasks:
         shown: list[Series] = []
-        law, names = found.rate_law, list(found.task.study.sizes)
-        parts = list(found.rates.groupby(names)) if law is not None else []
-        for i, (key, own) in enumerate(parts):
+        law, names = task_result.rate_law, list(task_result.task.study.sizes)
+        parts = list(task_result.rates.groupby(names)) if law is not None else []
+        for i, (key, of_size) in enumerate(parts):
             assert law is not None
             size, style = dict(zip(names, map(float, key), strict=True)), _style(i, len(parts))
-            low, high = (own["lr_opt"] * np.exp(sign * own["lr_se"]) for sign in (-1, 1))
-            rates = zip(own["batch_size"], own["lr_opt"], low, high, strict=True)
-            at = {name: value for name, value in size.items() if name in law.columns}
-            batches = np.geomspace(own["batch_size"].min(), own["batch_size"].max(), N_CURVE)
-            laws = [(b, law.at(batch_size=b, **at)) for b in batches.tolist()]
+            low, high = (of_size["lr_opt"] * np.exp(sign * of_size["lr_se"]) for sign in (-1, 1))
+            rates = zip(of_size["batch_size"], of_size["lr_opt"], low, high, strict=True)
+            law_size = {name: value for name, value in size.items() if name in law.columns}
+            batches = np.geomspace(
+                of_size["batch_size"].min(), of_size["batch_size"].max(), N_CURVE_BATCHES
+            )
+            laws = [(b, law.at(batch_size=b, **law_size)) for b in batches.tolist()]
             curve = [(b, rate.value, *rate.ci) for b, rate in laws]
             shown.append(points(rates, **style))
             shown.append(points(curve, label=label(size), ink=style["ink"], **BAND))
         if shown:
             title = f"Best learning rate by size{f', {task}' if task else ''}"
-            chart = XYChart(title=title, x=BATCH, y=Axis("best learning rate"), series=shown)
+            chart = XYChart(title=title, x=BATCH_AXIS, y=Axis("best learning rate"), series=shown)
             figures.append(Figure(chart, "Bars: one standard error. Bands: interval of the law."))
     return figures
 
@@ -171,4 +178,7 @@ def _ends(values: Sequence[float]) -> tuple[float, float]:
 
 def _style(i: int, n: int) -> dict[str, Any]:
     """Colour and marker of the i-th of n series."""
-    return {"ink": f"size:{round(i / max(n - 1, 1), 2)}", "marker": MARKERS[i % len(MARKERS)]}
+    return {
+        "ink": f"size:{round(i / max(n - 1, 1), 2)}",
+        "marker": SERIES_MARKERS[i % len(SERIES_MARKERS)],
+    }

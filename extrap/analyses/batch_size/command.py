@@ -23,10 +23,10 @@ from extrap.commands.option_table import parse_size
     --overhead FLOAT | Share of examples above linear scaling that is accepted. [default: 0.2]
     --from from_batch FLOAT | Batch size from which linear scaling is counted; default: the largest
         of the groups' smallest batch sizes that reached the target.
-    --at SIZE... | Group to forecast: 7e9, or params=7e9,target=2.5 (repeatable).
+    --at sizes SIZE... | Group to forecast: 7e9, or params=7e9,target=2.5 (repeatable).
     """,
 )
-def critical_batch_command(source: str, *, at: Sequence[str], **options: Any) -> Printed:
+def critical_batch_command(source: str, *, sizes: Sequence[str], **options: Any) -> Printed:
     """Estimate critical batch sizes from steps to a target.
 
     SOURCE is what extrap forecast reads, with one row per batch size, each with its own tuned
@@ -40,11 +40,11 @@ def critical_batch_command(source: str, *, at: Sequence[str], **options: Any) ->
     from extrap.analyses.batch_size.page import critical_blocks
     from extrap.records.codec import document
 
-    if at and not options["by"]:
+    if sizes and not options["by"]:
         raise click.UsageError("--at asks for a size of a --by column; name one: --by params.")
     limits = announced(critical_batch(opened(source), **options))
     columns = limits.laws["b_crit"].columns if limits.laws else limits.by
-    forecasts = [limits.at(**parse_size(text, columns)) for text in at]
+    forecasts = [limits.at(**parse_size(text, columns)) for text in sizes]
     more = {"forecasts": forecasts} if forecasts else {}
     return Printed(
         limits,

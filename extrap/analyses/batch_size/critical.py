@@ -81,13 +81,13 @@ class CriticalBatches(Shown):
         Raises:
             DataError: No group, or more than one, has them.
         """
-        found = [g for g in self.groups if all(g.by.get(k) == v for k, v in by.items())]
-        if len(found) != 1:
+        groups = [g for g in self.groups if all(g.by.get(k) == v for k, v in by.items())]
+        if len(groups) != 1:
             raise DataError(
-                f"{len(found)} groups have {by or 'no columns named'}; there are "
+                f"{len(groups)} groups have {by or 'no columns named'}; there are "
                 f"{[dict(g.by) for g in self.groups]}."
             )
-        return found[0]
+        return groups[0]
 
     def at(self, **by: float) -> SizeForecast:
         """Critical batch and fewest steps at another size, from the laws over groups.
@@ -98,10 +98,10 @@ class CriticalBatches(Shown):
         """
         if not self.laws:
             raise DataError(f"no law over groups was fitted: {self.reason}.")
-        at = {name: law.at(**by) for name, law in self.laws.items()}
+        predictions = {name: law.at(**by) for name, law in self.laws.items()}
         largest = {name: max(float(g.by[name]) for g in self.groups) for name in by}
         return SizeForecast(
-            by=by, **at, extrapolation_ratio=max(by[name] / largest[name] for name in by)
+            by=by, **predictions, extrapolation_ratio=max(by[name] / largest[name] for name in by)
         )
 
 
@@ -161,8 +161,8 @@ def critical_batch(
     Example:
         >>> import pandas as pd
         >>> table = pd.DataFrame({"batch_size": [250, 1000, 4000], "steps": [500, 200, 125]})
-        >>> found = critical_batch(table)
-        >>> round(found.groups[0].b_crit.value), round(found.groups[0].s_min.value)
+        >>> critical = critical_batch(table)
+        >>> round(critical.groups[0].b_crit.value), round(critical.groups[0].s_min.value)
         (1000, 100)
     """
     require_level(level)

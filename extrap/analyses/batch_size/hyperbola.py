@@ -27,12 +27,14 @@ from extrap.laws.batch import log_steps
 
 BEYOND = 20.0
 """ln B_crit this far beyond the measured batches is perfect scaling, or none, to 2e-9."""
-SPACING = 0.05
+LOG_BATCH_SPACING = 0.05
 """Of the ln B_crit at which the profile is looked at first."""
 N_REGION = 121
-SMALLEST_SD = 1e-8
+"""Values of ln B_crit at which the region of (u, s) is kept, beside the best."""
+SMALLEST_LOG_STEPS_SD = 1e-8
 """Stands for the noise of measurements that lie on a hyperbola to rounding."""
 HALVINGS = 60
+"""Steps of a bisection."""
 CAUTION = 0.25
 """p-value below which means are fitted: with few replicates the test misses many a misfit. At .05
 intervals of 95 % held 87 %, with 2 % within batch sizes and 3 % between them; at .25, 94 %."""
@@ -93,7 +95,7 @@ def fit_hyperbola(steps: Steps, *, level: float) -> Hyperbola:
     inside = np.append(grid[deviance.profile(grid)[0] <= limit], best)
     ends = np.array([inside.min(), inside.max()])
     is_open = bool(ends[0] <= grid[0]), bool(ends[1] >= grid[-1])
-    outside = np.where(is_open, ends, ends + SPACING * np.array([-1.0, 1.0]))
+    outside = np.where(is_open, ends, ends + LOG_BATCH_SPACING * np.array([-1.0, 1.0]))
     ends = _last_inside(lambda u: np.asarray(deviance.profile(u)[0] <= limit), ends, outside)
     u = np.unique(np.append(np.linspace(ends[0], ends[1], N_REGION), best))
     low, high = deviance.ends(u, limit)
@@ -154,38 +156,40 @@ class _Deviance:
         self.reached: npt.NDArray[np.bool_] = reached
         self.reference = float(np.exp(np.log(self.batch[reached]).mean()))
         log_batch, n = np.log(self.batch), int(reached.sum())
-        self.grid = np.arange(log_batch.min() - BEYOND, log_batch.max() + BEYOND, SPACING)
+        self.grid = np.arange(
+            log_batch.min() - BEYOND, log_batch.max() + BEYOND, LOG_BATCH_SPACING
+        )
         u = _minimum(self._variance, self.grid)
-        sd = max(math.sqrt(self._variance(np.array([u]))[0]), SMALLEST_SD)
+        sd = max(math.sqrt(self._variance(np.array([u]))[0]), SMALLEST_LOG_STEPS_SD)
         self.sd = sd if reached.all() else self._likeliest_sd(u, sd)
         self.sd *= math.sqrt(n / (n - 2))
 
-    def _rest(self, u: Array) -> Array:
+    def _log_steps_at_reference(self, u: Array) -> Array:
         """Log steps less the shape of the hyperbola: shape (len(u), n)."""
         shape = log_steps(u[:, None], self.batch, reference=self.reference)
         return np.asarray(self.log_steps - shape)
 
     def _variance(self, u: Array) -> Array:
-        return np.asarray(self._rest(u)[:, self.reached].var(axis=1))
+        return np.asarray(self._log_steps_at_reference(u)[:, self.reached].var(axis=1))
 
     def _likeliest_sd(self, u: float, sd: float) -> float:
         def negative(parameters: Array) -> float:
-            self.sd = max(math.exp(parameters[2]), SMALLEST_SD)
-            z = self._rest(np.clip(parameters[:1], self.grid[0], self.grid[-1]))
-            height = self._at(z, parameters[1:2])[0] / 2
+            self.sd = max(math.exp(parameters[2]), SMALLEST_LOG_STEPS_SD)
+            z = self._log_steps_at_reference(np.clip(parameters[:1], self.grid[0], self.grid[-1]))
+            height = self._deviance(z, parameters[1:2])[0] / 2
             return float(height + self.reached.sum() * math.log(self.sd))
 
-        s = float(self._rest(np.array([u]))[0, self.reached].mean())
+        s = float(self._log_steps_at_reference(np.array([u]))[0, self.reached].mean())
         starts = [[u + shift, s, math.log(sd)] for shift in (-1.0, 0.0, 1.0)]
         options = {"xatol": 1e-6, "fatol": 1e-8, "maxiter": 2000}
-        found = [
+        minima = [
             optimize.minimize(negative, start, method="Nelder-Mead", options=options)
             for start in starts
         ]
-        best = min(found, key=lambda result: float(result.fun))
-        return max(math.exp(float(best.x[2])), SMALLEST_SD)
+        best = min(minima, key=lambda result: float(result.fun))
+        return max(math.exp(float(best.x[2])), SMALLEST_LOG_STEPS_SD)
 
-    def _at(self, z: Array, s: Array) -> Array:
+    def _deviance(self, z: Array, s: Array) -> Array:
         """Deviance at levels s, shape (k,), given z of shape (k, n)."""
         off = (z - s[:, None]) / self.sd
         terms = np.where(self.reached, off**2, -2 * special.log_ndtr(-off))
@@ -199,23 +203,25 @@ class _Deviance:
 
     def profile(self, u: Array) -> tuple[Array, Array]:
         """Smallest deviance at each u, and the s where it is."""
-        z = self._rest(u)
+        z = self._log_steps_at_reference(u)
         s = z[:, self.reached].mean(axis=1)
         if not self.reached.all():  # convex in s, and censored steps only pull it up
             highest = np.maximum(s, z.max(axis=1) + 10 * self.sd)
-            s = _last_inside(lambda at: self._falls(z, at), s, highest)
-        return self._at(z, s), s
+            s = _last_inside(lambda levels: self._falls(z, levels), s, highest)
+        return self._deviance(z, s), s
 
     def ends(self, u: Array, limit: float) -> tuple[Array, Array]:
         """Smallest and largest s with a deviance up to the limit, at each u."""
-        z = self._rest(u)
+        z = self._log_steps_at_reference(u)
         least, s = self.profile(u)
         # without censored steps exact; these can only narrow it
         half = self.sd * np.sqrt(np.maximum(limit - least, 0.0) / self.reached.sum())
         if self.reached.all():
             return s - half, s + half
         low, high = (
-            _last_inside(lambda at: np.asarray(self._at(z, at) <= limit), s, s + side * half)
+            _last_inside(
+                lambda levels: np.asarray(self._deviance(z, levels) <= limit), s, s + side * half
+            )
             for side in (-1, 1)
         )
         return low, high
@@ -237,10 +243,10 @@ def _minimum(of: Callable[[Array], Array], grid: Array) -> float:
     i = int(np.argmin(of(grid)))
     if i in (0, len(grid) - 1):
         return float(grid[i])
-    found = optimize.minimize_scalar(
+    minimum = optimize.minimize_scalar(
         lambda u: float(of(np.array([u]))[0]),
         bounds=(grid[i - 1], grid[i + 1]),
         method="bounded",
         options={"xatol": 1e-9},
     )
-    return float(found.x)
+    return float(minimum.x)

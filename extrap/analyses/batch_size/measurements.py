@@ -20,11 +20,20 @@ from extrap.records import condition_text
 from extrap.records.fields import ROUNDING
 from extrap.records.notes import USING, note
 
-INFEASIBLE = frozenset({"diverged", "infeasible", "failed"})
+INFEASIBLE_STATUSES = frozenset({"diverged", "infeasible", "failed"})
+"""Statuses of runs that are counted and left out."""
 YES = frozenset({"true", "1", "1.0", "yes"})
+"""What a cell of a column of yes and no holds where it says yes."""
 TARGETS = ("target", "target_loss")
-CENSORED = frozenset({"censored", "pruned"})
-STATUSES = {"reached": "reached", **WORDS, "censored": "censored", "infeasible": "infeasible"}
+"""Columns that hold the target, a loss to reach."""
+CENSORED_STATUSES = frozenset({"censored", "pruned"})
+"""Statuses of runs whose steps are a lower bound."""
+STATUS_OF_WORD = {
+    "reached": "reached",
+    **WORDS,
+    "censored": "censored",
+    "infeasible": "infeasible",
+}
 """How a run ended, in words → in one."""
 SETS_NOTHING = frozenset(
     {*PLAYED, *COUNTED, *PROGRESS, *TOKENS, *COMPUTE}
@@ -67,8 +76,8 @@ def read_measurements(
         raise ValueError(
             f"each column has one role, {twice[0]!r} was given two; name another column."
         )
-    asked = {batch: "batch", steps: "steps", **dict.fromkeys(by, "by"), seed: "seed"}
-    table = _named(table, asked)
+    options = {batch: "batch", steps: "steps", **dict.fromkeys(by, "by"), seed: "seed"}
+    table = _named(table, options)
     frame = pd.DataFrame({"batch": _positive(table[batch], batch, required=True)})
     status_notes = _judge(frame, table, steps)
     for name in by:
@@ -86,11 +95,11 @@ def read_measurements(
         )
     keys = [f"by.{name}" for name in by]
     groups = frame.groupby(keys, sort=True) if keys else [((), frame)]
-    found = []
+    measured = []
     for key, rows in groups:
         values = [value if isinstance(value, str) else float(value) for value in key]
-        found.append(Measurements(by=dict(zip(by, values, strict=True)), points=_points(rows)))
-    return tuple(found), tuple(notes)
+        measured.append(Measurements(by=dict(zip(by, values, strict=True)), points=_points(rows)))
+    return tuple(measured), tuple(notes)
 
 
 def _points(rows: pd.DataFrame) -> tuple[BatchPoint, ...]:
@@ -105,21 +114,21 @@ def _points(rows: pd.DataFrame) -> tuple[BatchPoint, ...]:
     )
 
 
-def columns_used(table: pd.DataFrame, asked: Mapping[str, Sequence[str]]) -> str:
+def columns_used(table: pd.DataFrame, roles: Mapping[str, Sequence[str]]) -> str:
     """Which columns are taken for what, as a note: `Using batch = bs, steps = steps`."""
     have = list(map(str, table.columns))
     parts = [
         f"{part} = {' and '.join(find_column(name, have, 'the table') or name for name in names)}"
-        for part, names in asked.items()
+        for part, names in roles.items()
         if names
     ]
     return note(USING, ", ".join(parts))
 
 
-def _named(table: pd.DataFrame, asked: Mapping[str, str]) -> pd.DataFrame:
+def _named(table: pd.DataFrame, options: Mapping[str, str]) -> pd.DataFrame:
     """The table with columns under the names that were asked for, each by an argument."""
     have = list(map(str, table.columns))
-    for name, option in asked.items():
+    for name, option in options.items():
         column = find_column(name, have, "the table", is_metric=option == "steps")
         if column is not None:
             table = table.rename(columns={column: name})
@@ -130,25 +139,25 @@ def _named(table: pd.DataFrame, asked: Mapping[str, str]) -> pd.DataFrame:
 
 def _judge(frame: pd.DataFrame, table: pd.DataFrame, steps: str) -> list[str]:
     """Add `fate`, and `steps`: those to the target, or the budget where it was not reached."""
-    given = _positive(table[steps], steps)
-    budget = _positive(table["budget"], "budget") if "budget" in table else given * np.nan
-    status, notes = given_status(table, STATUSES)
-    late = status.isin(CENSORED) | ~np.isfinite(given) | _claims(table, "is_censored")
-    over = ~late & (given > budget * (1 + ROUNDING))
+    n_steps = _positive(table[steps], steps)
+    budget = _positive(table["budget"], "budget") if "budget" in table else n_steps * np.nan
+    status, notes = given_status(table, STATUS_OF_WORD)
+    late = status.isin(CENSORED_STATUSES) | ~np.isfinite(n_steps) | _claims(table, "is_censored")
+    over = ~late & (n_steps > budget * (1 + ROUNDING))
     if over.any():
         row = int(np.flatnonzero(over)[0])
         raise DataError(
-            f"steps to a target must not exceed the budget, got {given.iloc[row]:g} of "
+            f"steps to a target must not exceed the budget, got {n_steps.iloc[row]:g} of "
             f"{budget.iloc[row]:g} in row {row + 1}; leave {steps} empty where the target "
             "was not reached."
         )
-    bound = budget.where(np.isfinite(budget), given.where(np.isfinite(given)))
+    bound = budget.where(np.isfinite(budget), n_steps.where(np.isfinite(n_steps)))
     frame["fate"] = np.select(
-        [status.isin(INFEASIBLE), ~late, np.isfinite(bound)],
+        [status.isin(INFEASIBLE_STATUSES), ~late, np.isfinite(bound)],
         ["infeasible", "reached", "censored"],
         "lost",
     )
-    frame["steps"] = given.where(~late, bound)
+    frame["steps"] = n_steps.where(~late, bound)
     return notes
 
 
@@ -161,15 +170,15 @@ def _claims(table: pd.DataFrame, column: str) -> pd.Series:
 
 def _positive(values: pd.Series, column: str, *, required: bool = False) -> pd.Series:
     """A column as positive numbers; one that is not finite, or empty, is NaN unless required."""
-    found = read_numbers(values, column, required=required)
-    bad = (found <= 0) | (required & ~np.isfinite(found))
+    numbers = read_numbers(values, column, required=required)
+    bad = (numbers <= 0) | (required & ~np.isfinite(numbers))
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         raise DataError(
-            f"{column} must be positive and finite, got {found.iloc[row]:g} in row {row + 1}; "
+            f"{column} must be positive and finite, got {numbers.iloc[row]:g} in row {row + 1}; "
             "leave the cell empty where the target was not reached."
         )
-    return found.where(np.isfinite(found))
+    return numbers.where(np.isfinite(numbers))
 
 
 def _keys(values: pd.Series, column: str) -> pd.Series:
@@ -178,16 +187,16 @@ def _keys(values: pd.Series, column: str) -> pd.Series:
         row = int(np.flatnonzero(is_empty(values) | values.isna())[0])
         raise DataError(f"{column} must be given in every row, row {row + 1} has none.")
     try:
-        found = read_numbers(values, column)
+        numbers = read_numbers(values, column)
     except DataError:
         return values.astype(str).str.strip()
-    if not np.isfinite(found).all():
-        row = int(np.flatnonzero(~np.isfinite(found))[0])
+    if not np.isfinite(numbers).all():
+        row = int(np.flatnonzero(~np.isfinite(numbers))[0])
         raise DataError(
             f"{column} defines groups and must be finite, row {row + 1} has "
             f"{values.iloc[row]!r}; fill it in, or leave the row out."
         )
-    return found
+    return numbers
 
 
 def _refuse_mixtures(
@@ -208,12 +217,12 @@ def _refuse_mixtures(
     batch = levels_of(frame["batch"])
     apart = [levels_of(frame[name]).codes for name in frame if name.startswith("by.")]
     groups = joint(np.zeros(len(frame), dtype=np.intp), *apart)
-    skipped = {*played, state_column(table, STATUSES)}
+    skipped = {*played, state_column(table, STATUS_OF_WORD)}
     varying: dict[str, Levels] = {}
     notes = []
     for column in map(str, table.columns):
-        known, is_target = known_name(column), column in TARGETS
-        sets_nothing = known in (*SETS_NOTHING, *RATES) or not may_set(column)
+        common_name, is_target = known_name(column), column in TARGETS
+        sets_nothing = common_name in (*SETS_NOTHING, *RATES) or not may_set(column)
         if column in skipped or (sets_nothing and not is_target):
             continue
         levels = levels_of(table[column])
@@ -228,7 +237,7 @@ def _refuse_mixtures(
             notes.append(f"rows of one group differ in {column}, which was to be ignored")
         elif not _follows(levels, batch, groups):
             varying[column] = levels
-        elif known in NAMES["tune"] and known not in BATCHES:
+        elif common_name in NAMES["tune"] and common_name not in BATCHES:
             notes.append(f"{column} changes with the batch size, and counts as tuned with it")
     if varying:
         parts = [Choice({"by": [*by, name]}, "as groups") for name in varying]
@@ -251,9 +260,9 @@ def _counts_steps(levels: Levels, frame: pd.DataFrame) -> bool:
     numbers = levels.numbers
     if numbers is None or not levels.is_positive:
         return False
-    own = pd.Series(numbers[levels.codes], index=frame.index).where(levels.codes >= 0)
+    values = pd.Series(numbers[levels.codes], index=frame.index).where(levels.codes >= 0)
     for counted in (frame["steps"], frame["steps"] * frame["batch"]):
-        if np.log(own / counted).std() < PROPORTIONAL * np.log(counted).std():
+        if np.log(values / counted).std() < PROPORTIONAL * np.log(counted).std():
             return True
     return False
 

@@ -16,14 +16,17 @@ from extrap.noise import NoiseScale, mean_noise_scale, noise_course
 from extrap.records import Interval, Measure, Runs
 
 MOMENTS = ["grad_sq_norm", "grad_cov_trace"]
+"""Columns of curves that a noise scale is read from."""
 FEWEST_PAIRS = 3
-FACTOR = 10.0
+"""Pairs of a noise scale and a critical batch that a comparison takes."""
+AGREEMENT_FACTOR = 10.0
 """The factor the two are published to agree within, about."""
 SMALLEST_RANGE = 1e-9
 """Of logarithms that vary."""
-SMALLEST_SE = 1e-4
+SMALLEST_LOG_RATIO_SE = 1e-4
 """No ratio is known better than this."""
 MEASURES = ("noise_scale", "lower", "upper", "b_crit", "b_lower", "b_upper")
+"""Columns of a pair that are measured; further ones name its task and size."""
 
 
 def pool_gradients(runs: Runs, rows: Sequence[int]) -> pd.DataFrame:
@@ -45,8 +48,8 @@ def pool_gradients(runs: Runs, rows: Sequence[int]) -> pd.DataFrame:
             "a noise scale over training needs moments of gradients from that training; "
             "train with noise_every in the recipe."
         )
-    own = curves[curves["run"].isin(list(rows))].dropna()
-    return own.sort_values(["step", "run"]).reset_index(drop=True)
+    pooled = curves[curves["run"].isin(list(rows))].dropna()
+    return pooled.sort_values(["step", "run"]).reset_index(drop=True)
 
 
 def noise_until(
@@ -88,8 +91,8 @@ def noise_over_training(gradients: pd.DataFrame, *, level: float = 0.95) -> pd.D
     """
     rows, moments = [], [*MOMENTS, "step"]
     windows = noise_course(*(gradients[c] for c in moments), level=level) if len(gradients) else []
-    for at, window in windows:
-        means = np.exp(np.log(gradients.iloc[at][["step", "loss"]]).mean())
+    for positions, window in windows:
+        means = np.exp(np.log(gradients.iloc[positions][["step", "loss"]]).mean())
         rows.append((*means, window.noise_scale, *window.ci))
     return pd.DataFrame(
         rows, columns=["step", "loss", "noise_scale", "lower", "upper"], dtype=float
@@ -104,10 +107,10 @@ def growth(course: pd.DataFrame) -> Measure:
     Args:
         course: What `noise_over_training` returned; the interval has its level.
     """
-    known = course.dropna(subset="noise_scale")[["noise_scale", "lower", "upper"]]
-    if len(known) < 2:
+    measured = course.dropna(subset="noise_scale")[["noise_scale", "lower", "upper"]]
+    if len(measured) < 2:
         return Measure()
-    logs = np.log(known.where(known > 0))  # NaN where a side is open
+    logs = np.log(measured.where(measured > 0))  # NaN where a side is open
     first, last = logs.iloc[0], logs.iloc[-1]
     centre = last["noise_scale"] - first["noise_scale"]
     down = math.hypot(last["noise_scale"] - last["lower"], first["upper"] - first["noise_scale"])
@@ -126,7 +129,7 @@ class Agreement:
         r_squared: Squared correlation of the logs; None where one of them does not vary.
         ratio: B_crit / B_noise, the mean over tasks and sizes in logarithms.
         largest_factor: By which the two differ in the worst pair, 1 or more.
-        n_within: Pairs that differ by less than `FACTOR`.
+        n_within: Pairs that differ by less than `AGREEMENT_FACTOR`.
         decades: Spanned by the noise scales.
 
     References:
@@ -160,8 +163,8 @@ def agreement(pairs: pd.DataFrame, *, level: float = 0.95) -> Agreement | None:
 
     Example:
         >>> pairs = pd.DataFrame({"noise_scale": [10, 100, 1000], "b_crit": [20, 200, 500]})
-        >>> found = agreement(pairs)
-        >>> round(found.r_squared, 2), round(found.largest_factor, 1)
+        >>> agreed = agreement(pairs)
+        >>> round(agreed.r_squared, 2), round(agreed.largest_factor, 1)
         (0.94, 2.0)
 
     References:
@@ -182,7 +185,7 @@ def agreement(pairs: pd.DataFrame, *, level: float = 0.95) -> Agreement | None:
         r_squared=float(np.corrcoef(x, y)[0, 1] ** 2) if varies else None,
         ratio=_mean_ratio(pairs[is_known].assign(effect=y - x), level=level),
         largest_factor=float(np.exp(np.abs(y - x).max())),
-        n_within=int((np.abs(y - x) < math.log(FACTOR)).sum()),
+        n_within=int((np.abs(y - x) < math.log(AGREEMENT_FACTOR)).sum()),
         decades=float(np.ptp(x) / math.log(10)),
     )
 
@@ -195,7 +198,7 @@ def _mean_ratio(pairs: pd.DataFrame, *, level: float) -> Measure:
     quantile = stats.norm.ppf((1 + level) / 2)
     ends = pairs.reindex(columns=["lower", "upper", "b_lower", "b_upper"]).astype(float)
     logs = np.log(ends.where((ends > 0) & np.isfinite(ends)))
-    variance = pd.Series(SMALLEST_SE**2, index=pairs.index)
+    variance = pd.Series(SMALLEST_LOG_RATIO_SE**2, index=pairs.index)
     for lower, upper in (("lower", "upper"), ("b_lower", "b_upper")):
         se = (logs[upper] - logs[lower]) / (2 * quantile)
         variance += se.fillna(se.max()).fillna(0.0) ** 2

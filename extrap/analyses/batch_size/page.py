@@ -32,6 +32,7 @@ from extrap.analyses.batch_size.charts import (
     steps_figures,
 )
 from extrap.analyses.batch_size.flags import MEANINGS
+from extrap.analyses.batch_size.measurements import TARGETS
 from extrap.analyses.sweep.flags import MEANINGS as LAW_MEANINGS
 from extrap.records import Interval, Measure
 from extrap.records.intervals import NOWHERE
@@ -76,24 +77,26 @@ LIMITS = (
 )
 MOSTLY = 0.9
 """Share of pairs within the factor from which the noise scale counts as a prediction."""
-MANY, DECADES = 10, 2.0
+LEAST_PAIRS, LEAST_DECADES = 10, 2.0
 """Pairs, and decades of the noise scale, from which the confidence is high."""
 MOST_NOTES = 12
-LAWS = {
+"""Notes that the page lists; it counts further ones."""
+LAW_NAMES = {
     "b_crit": "critical batch",
     "b_overhead": "batch at the overhead",
     "s_min": "fewest steps",
     "lr": "best learning rate",
 }
-LOSSES = ("target", "target_loss")
-"""Columns of which the lowest value leads."""
+"""Key of a law → its name on the page."""
 GRAVE = ("perfect-only", "flat-only", "lack-of-fit", "steps-rise")
 """Flags that make the confidence low."""
-WIDE = 3.0
-"""Ratio of the ends of an interval above which each number has two digits."""
-FAR = 4.0
+WIDE_INTERVAL_RATIO = 3.0
+"""Ratio of the ends of an interval above which each number has two digits, and the confidence is
+medium."""
+FAR_EXTRAPOLATION_RATIO = 4.0
 """Extrapolation ratio above which the confidence of a forecast is low."""
 MOST_PLACES = 3
+"""Groups and laws that a warning lists; it counts further ones."""
 
 
 def batch_estimate(measure: Measure | BatchPrediction, level: float | None = None) -> str:
@@ -104,7 +107,7 @@ def batch_estimate(measure: Measure | BatchPrediction, level: float | None = Non
 def _rounded(value: float, interval: Interval) -> str:
     """To the digit that the width of a narrow interval decides, else to two digits."""
     lower, upper = interval
-    if lower and upper and lower < upper < WIDE * lower:
+    if lower and upper and lower < upper < WIDE_INTERVAL_RATIO * lower:
         return format_quantity(round(value, 1 - math.floor(math.log10(upper - lower))))
     return format_quantity(value, digits=2)
 
@@ -112,10 +115,12 @@ def _rounded(value: float, interval: Interval) -> str:
 def batch_cell(measure: Measure | BatchPrediction) -> str:
     """The same for a table: the interval below the value."""
     sides = measure.pi if isinstance(measure, BatchPrediction) else measure.ci
-    words = format_interval(sides, lambda side: _rounded(side, sides))
+    interval_text = format_interval(sides, lambda side: _rounded(side, sides))
     if measure.value is None:
-        return words
-    return over(_rounded(measure.value, sides), "interval open" if sides == NOWHERE else words)
+        return interval_text
+    return over(
+        _rounded(measure.value, sides), "interval open" if sides == NOWHERE else interval_text
+    )
 
 
 def exponent_text(exponent: Measure) -> str:
@@ -127,17 +132,17 @@ def exponent_text(exponent: Measure) -> str:
     return beside(stacked(exponent.value, exponent.ci, write))
 
 
-def _place(group: BatchGroup) -> tuple[list[float], list[float]]:
+def _sort_key(group: BatchGroup) -> tuple[list[float], list[float]]:
     """Orders groups by their sizes, then by how low the target is."""
-    known = {name: float(v) for name, v in group.by.items() if not isinstance(v, str)}
-    sizes = [v for name, v in known.items() if name not in LOSSES]
-    return sizes, [-v for name, v in known.items() if name in LOSSES]
+    numbers = {name: float(v) for name, v in group.by.items() if not isinstance(v, str)}
+    sizes = [v for name, v in numbers.items() if name not in TARGETS]
+    return sizes, [-v for name, v in numbers.items() if name in TARGETS]
 
 
-def critical_answer(found: CriticalBatches, forecasts: Sequence[SizeForecast] = ()) -> Answer:
+def critical_answer(critical: CriticalBatches, forecasts: Sequence[SizeForecast] = ()) -> Answer:
     """The critical and the largest useful batch of the leading group, or the forecasts."""
-    with_value = [group for group in found.groups if group.b_crit.value is not None]
-    group = max(with_value or found.groups, key=_place)
+    with_value = [group for group in critical.groups if group.b_crit.value is not None]
+    group = max(with_value or critical.groups, key=_sort_key)
     where = f"At {label(group.by)} the" if group.by else "The"
     if not with_value:
         return Answer(
@@ -146,40 +151,40 @@ def critical_answer(found: CriticalBatches, forecasts: Sequence[SizeForecast] = 
             confidence="Confidence: low; the measurements do not bound it on both sides.",
             color="bad",
         )
-    overhead = format_level(found.overhead)
+    overhead = format_level(critical.overhead)
     texts = [
-        f"At {label(each.by)} expect a critical batch of "
-        f"{batch_estimate(each.b_crit, found.level)}; examples stay within "
-        f"{overhead} of linear scaling up to {batch_estimate(each.b_overhead)}."
-        for each in forecasts
+        f"At {label(forecast.by)} expect a critical batch of "
+        f"{batch_estimate(forecast.b_crit, critical.level)}; examples stay within "
+        f"{overhead} of linear scaling up to {batch_estimate(forecast.b_overhead)}."
+        for forecast in forecasts
     ]
     useful: str = batch_estimate(group.maximal_start)
     if (group.maximal_start.value or 0.0) > group.batches[-1]:
         useful = f"{useful.removesuffix(')')}, beyond the batches measured)"
     texts = texts or [
-        f"{where} critical batch is {batch_estimate(group.b_crit, found.level)} and the largest "
-        f"useful batch {useful}: from there a doubling saves less than 10{NBSP}% of the steps. "
-        f"Examples stay within {overhead} of linear scaling from {_four(group.from_batch)} up to "
-        f"a batch of {batch_estimate(group.b_overhead)}."
+        f"{where} critical batch is {batch_estimate(group.b_crit, critical.level)} and the "
+        f"largest useful batch {useful}: from there a doubling saves less than 10{NBSP}% of the "
+        f"steps. Examples stay within {overhead} of linear scaling from "
+        f"{_four(group.from_batch)} up to a batch of {batch_estimate(group.b_overhead)}."
     ]
     color = "" if forecasts else "good"
     return Answer(
-        text=" ".join(texts), confidence=_confidence(found, group, forecasts), color=color
+        text=" ".join(texts), confidence=_confidence(critical, group, forecasts), color=color
     )
 
 
 def _confidence(
-    found: CriticalBatches, group: BatchGroup, forecasts: Sequence[SizeForecast]
+    critical: CriticalBatches, group: BatchGroup, forecasts: Sequence[SizeForecast]
 ) -> str:
-    if forecasts and not found.laws["b_crit"].dof:
+    if forecasts and not critical.laws["b_crit"].dof:
         return "Confidence: low; there are as many groups as parameters of the law."
-    ratio = max((each.extrapolation_ratio for each in forecasts), default=1.0)
-    if ratio > FAR:
+    ratio = max((forecast.extrapolation_ratio for forecast in forecasts), default=1.0)
+    if ratio > FAR_EXTRAPOLATION_RATIO:
         times = format_quantity(ratio, digits=3)
         return f"Confidence: low; this is {times} times the largest value measured."
     lower, upper = group.b_crit.ci
     certain = f"high; no warnings, {len(group.batches)} batch sizes reached the target."
-    if not lower or not upper or upper > WIDE * lower:
+    if not lower or not upper or upper > WIDE_INTERVAL_RATIO * lower:
         certain = "medium; the interval of the critical batch is wide."
     return confidence(group.flags, MEANINGS, grave=GRAVE, otherwise=f"Confidence: {certain}")
 
@@ -188,7 +193,7 @@ def critical_table(fits: Fits) -> Table:
     """Critical batches, the limits of steps and examples, and how well they are measured."""
     return tabulated(
         f"Critical batch sizes ({format_level(fits[0][1].level)} intervals)",
-        [(task, group) for task, found in fits for group in found.groups],
+        [(task, group) for task, critical in fits for group in critical.groups],
         {
             "where": lambda row: label(row[1].by, row[0]) or "all rows",
             "critical batch": lambda row: batch_cell(row[1].b_crit),
@@ -213,7 +218,7 @@ def laws_table(laws: Iterable[tuple[str, BatchLaw]]) -> Table:
         "Power laws",
         laws,
         {
-            "law of": lambda row: LAWS[row[1].of] + (f" ({row[0]})" if row[0] else ""),
+            "law of": lambda row: LAW_NAMES[row[1].of] + (f" ({row[0]})" if row[0] else ""),
             "goes as": lambda row: " · ".join(
                 f"{c}^{exponent_text(p)}" for c, p in row[1].exponents.items()
             ),
@@ -234,7 +239,9 @@ def _reference(law: BatchLaw) -> dict[str, str | float]:
 
 def flag_warnings(fits: Fits, laws: Iterable[tuple[str, BatchLaw]] = ()) -> Warnings:
     """Each flag that a group or a law of the best rate carries, with where."""
-    places = [(label(g.by, task), MEANINGS, g.flags) for task, found in fits for g in found.groups]
+    places = [
+        (label(g.by, task), MEANINGS, g.flags) for task, critical in fits for g in critical.groups
+    ]
     places += [(task or "learning rate", LAW_MEANINGS, law.flags) for task, law in laws]
     items = []
     for flag in dict.fromkeys([*FLAGS, *(flag for *_, flags in places for flag in flags)]):
@@ -245,26 +252,28 @@ def flag_warnings(fits: Fits, laws: Iterable[tuple[str, BatchLaw]] = ()) -> Warn
     return Warnings(tuple(items))
 
 
-def critical_blocks(found: CriticalBatches, forecasts: Sequence[SizeForecast] = ()) -> list[Block]:
+def critical_blocks(
+    critical: CriticalBatches, forecasts: Sequence[SizeForecast] = ()
+) -> list[Block]:
     """What `extrap critical-batch` prints."""
-    fits, overhead = [("", found)], format_level(found.overhead)
+    fits, overhead = [("", critical)], format_level(critical.overhead)
     table = tabulated(
-        f"Forecasts ({format_level(found.level)} prediction intervals)",
+        f"Forecasts ({format_level(critical.level)} prediction intervals)",
         forecasts,
         {
-            "where": lambda each: label(each.by),
-            "critical batch": lambda each: batch_cell(each.b_crit),
-            f"{overhead} overhead at": lambda each: batch_cell(each.b_overhead),
-            "fewest steps": lambda each: batch_cell(each.s_min),
-            "extrapolation ratio": lambda each: format_factor(each.extrapolation_ratio),
+            "where": lambda forecast: label(forecast.by),
+            "critical batch": lambda forecast: batch_cell(forecast.b_crit),
+            f"{overhead} overhead at": lambda forecast: batch_cell(forecast.b_overhead),
+            "fewest steps": lambda forecast: batch_cell(forecast.s_min),
+            "extrapolation ratio": lambda forecast: format_factor(forecast.extrapolation_ratio),
         },
     )
-    laws: Block = laws_table(("", law) for law in found.laws.values())
-    if not found.laws and len(found.groups) > 1:
-        laws = Paragraph(f"No law over groups: {found.reason}.")
-    notes = (Paragraph(f"Note: {note}.") for note in found.notes if Note(note).code != USING)
+    laws: Block = laws_table(("", law) for law in critical.laws.values())
+    if not critical.laws and len(critical.groups) > 1:
+        laws = Paragraph(f"No law over groups: {critical.reason}.")
+    notes = (Paragraph(f"Note: {note}.") for note in critical.notes if Note(note).code != USING)
     behind = Details("Laws over groups", [laws, *notes])
-    answer = critical_answer(found, forecasts)
+    answer = critical_answer(critical, forecasts)
     return [answer, flag_warnings(fits), table, critical_table(fits), behind]
 
 
@@ -275,9 +284,15 @@ def _four(value: float) -> str:
 def batches_page(findings: Sequence[TaskResult], about: About) -> Page:
     """The page as blocks: answer, two figures, warnings, the main table; the rest is closed."""
     tasks, agreed = tasks_of(findings), agreement_of(findings)
-    fits = [(task, found.critical) for task, found in tasks]
-    rates = [(task, found.rate_law) for task, found in tasks if found.rate_law is not None]
-    laws = [(task, law) for task, found in tasks for law in found.critical.laws.values()]
+    fits = [(task, task_result.critical) for task, task_result in tasks]
+    rates = [
+        (task, task_result.rate_law)
+        for task, task_result in tasks
+        if task_result.rate_law is not None
+    ]
+    laws = [
+        (task, law) for task, task_result in tasks for law in task_result.critical.laws.values()
+    ]
     reasons = [f"No law{f' for {t}' if t else ''}: {c.reason}." for t, c in fits if c.reason]
     steps, trade_offs = steps_figures(tasks), steps_figures(tasks, is_trade_off=True)
     noise, pairs = noise_figures(tasks), pairs_figure(tasks)
@@ -313,7 +328,9 @@ def batches_page(findings: Sequence[TaskResult], about: About) -> Page:
 def tasks_of(findings: Sequence[TaskResult]) -> Tasks:
     """The findings with the names of their tasks, empty where there is but one."""
     several = len(findings) > 1
-    return [(found.task.study.name if several else "", found) for found in findings]
+    return [
+        (task_result.task.study.name if several else "", task_result) for task_result in findings
+    ]
 
 
 def agreement_of(findings: Sequence[TaskResult]) -> Agreement | None:
@@ -335,29 +352,31 @@ def batches_answer(findings: Sequence[TaskResult]) -> Answer:
     return replace(answer, text=answer.text + rate)
 
 
-def _agreement_words(found: Agreement) -> str:
-    square = "unknown" if found.r_squared is None else format_decimals(found.r_squared, 2)
-    worst, ratio = format_quantity(found.largest_factor, digits=2), batch_estimate(found.ratio)
+def _agreement_words(agreed: Agreement) -> str:
+    square = "unknown" if agreed.r_squared is None else format_decimals(agreed.r_squared, 2)
+    worst, ratio = format_quantity(agreed.largest_factor, digits=2), batch_estimate(agreed.ratio)
     return (
-        f"{found.n_within} of {found.n_pairs} pairs agree within a factor of 10 (the worst differ "
-        f"by {worst}), and the critical batch is {ratio} times the noise scale on average; r² of "
-        f"the logarithms is {square}."
+        f"{agreed.n_within} of {agreed.n_pairs} pairs agree within a factor of 10 (the worst "
+        f"differ by {worst}), and the critical batch is {ratio} times the noise scale on average; "
+        f"r² of the logarithms is {square}."
     )
 
 
-def _agreement_answer(tasks: Tasks, found: Agreement) -> Answer:
-    predicts = found.n_within >= MOSTLY * found.n_pairs
+def _agreement_answer(tasks: Tasks, agreed: Agreement) -> Answer:
+    predicts = agreed.n_within >= MOSTLY * agreed.n_pairs
     groups = [(g.b_crit, label(g.by, task)) for task, f in tasks for g in f.critical.groups]
-    known = [
-        (batch.value, f"{batch_estimate(batch)} for {at}") for batch, at in groups if batch.value
+    estimates = [
+        (batch.value, f"{batch_estimate(batch)} for {where}")
+        for batch, where in groups
+        if batch.value
     ]
-    is_sure = found.n_pairs >= MANY and found.decades >= DECADES
+    is_sure = agreed.n_pairs >= LEAST_PAIRS and agreed.decades >= LEAST_DECADES
     return Answer(
         text=f"The mean noise scale {'predicts' if predicts else 'does not predict'} the "
-        f"critical batch: {_agreement_words(found)} Critical batches range from "
-        f"{min(known)[1]} to {max(known)[1]}.",
-        confidence=f"Confidence: {'high' if is_sure else 'medium'}; {found.n_pairs} pairs of "
-        f"{len(tasks)} tasks span {format_decimals(found.decades, 1)} decades.",
+        f"critical batch: {_agreement_words(agreed)} Critical batches range from "
+        f"{min(estimates)[1]} to {max(estimates)[1]}.",
+        confidence=f"Confidence: {'high' if is_sure else 'medium'}; {agreed.n_pairs} pairs of "
+        f"{len(tasks)} tasks span {format_decimals(agreed.decades, 1)} decades.",
         color="good" if predicts else "warn",
     )
 

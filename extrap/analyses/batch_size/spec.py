@@ -11,7 +11,8 @@ from extrap.records.fields import Count, Level, Name, Positive, fewest, fit_fiel
 from extrap.records.recipe import BUDGET, DATA_SIZE
 from extrap.records.study import Cell, StudySpec, TunedRange
 
-BATCH = "batch_size"
+BATCH_COLUMN = "batch_size"
+"""Column of batch sizes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,7 @@ class BatchTask:
             self.study,
             tune={
                 "lr": TunedRange(low=min(rates), high=max(rates), n=2),
-                BATCH: TunedRange(low=self.batches[0], high=self.batches[-1], n=2),
+                BATCH_COLUMN: TunedRange(low=self.batches[0], high=self.batches[-1], n=2),
                 BUDGET: TunedRange(low=steps[0], high=max(steps[-1], steps[0] + 1), n=2),
             },
             targets=(),
@@ -85,7 +86,7 @@ class BatchTask:
     ) -> tuple[Cell, ...]:
         """Runs of one size, at the rates of some indices of each batch, of every seed."""
         return tuple(
-            Cell.of(size, {"lr": self.rate(b, i), BATCH: b, BUDGET: self.steps[b]}, seed)
+            Cell.of(size, {"lr": self.rate(b, i), BATCH_COLUMN: b, BUDGET: self.steps[b]}, seed)
             for b, of_batch in indices.items()
             for i, seed in itertools.product(of_batch, self.study.seeds)
         )

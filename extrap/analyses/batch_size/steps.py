@@ -20,11 +20,12 @@ from extrap.fitting.surface.fitted_sizes import fit_sweep, seed_losses
 from extrap.laws.base import Array
 from extrap.records import Optimum, Runs
 
-LOST = ("diverged", "failed")
-LEVEL = 0.95
-"""Of the intervals of best rates, which are not read."""
-LEAST_SHARE = 0.5
-"""Of the seeds of some rate, above which a batch size has reached a target."""
+LOST_STATUSES = ("diverged", "failed")
+"""Statuses of runs that are infeasible unless they reached the target before."""
+RATE_LEVEL = 0.95
+"""Level of the intervals of best rates, which are not read."""
+LEAST_REACHED_SHARE = 0.5
+"""Share of the seeds of some rate, above which a batch size has reached a target."""
 
 
 def steps_to_target(
@@ -47,9 +48,13 @@ def steps_to_target(
         DataError: The runs have no curves, or no column of that name.
         ValueError: A target is out of range.
     """
-    wanted = [float(t) for t in ([targets] if isinstance(targets, int | float) else targets)]
-    if not wanted or any(not (math.isfinite(t) and t > 0) for t in wanted):
-        raise ValueError(f"targets must be positive losses, got {wanted}; name at least one.")
+    target_losses = [
+        float(t) for t in ([targets] if isinstance(targets, int | float) else targets)
+    ]
+    if not target_losses or any(not (math.isfinite(t) and t > 0) for t in target_losses):
+        raise ValueError(
+            f"targets must be positive losses, got {target_losses}; name at least one."
+        )
     frame, curves = runs.to_frame(), runs.curves()
     if curves is None:
         raise DataError("steps to a target need loss curves, these runs have none; give curves=….")
@@ -58,19 +63,19 @@ def steps_to_target(
     by_run = dict(iter(curves.sort_values("step", kind="stable").groupby("run")))
     names = list(dict.fromkeys([*runs.sizes, *runs.tuned, *runs.conditions, batch, "seed"]))
     rows = []
-    for i, known in enumerate(frame[names].to_dict("records")):
+    for i, run in enumerate(frame[names].to_dict("records")):
         points = by_run.get(i, curves.iloc[:0])
         step, loss = points["step"].to_numpy(float), points["loss"].to_numpy(float)
         budget = float(step[-1]) if len(step) else math.nan
         is_sound = np.cumprod(np.isfinite(loss) & (loss > 0)).astype(bool)
-        is_lost = frame["status"].iloc[i] in LOST or not is_sound.all()
+        is_lost = frame["status"].iloc[i] in LOST_STATUSES or not is_sound.all()
         is_sound &= step > 0  # ln 0 has no place on the axis
         step, loss = step[is_sound], loss[is_sound]
-        for target in wanted:
+        for target in target_losses:
             steps = _crossing(step, loss, target)
             status = "reached" if steps is not None else "infeasible" if is_lost else "censored"
-            found = {"target": target, "steps": steps, "budget": budget, "status": status}
-            rows.append({**known, **found})
+            outcome = {"target": target, "steps": steps, "budget": budget, "status": status}
+            rows.append({**run, **outcome})
     columns = list(dict.fromkeys([*names, "target", "steps", "budget", "status"]))
     return pd.DataFrame(rows, columns=columns).astype({"steps": float, "budget": float})
 
@@ -83,10 +88,12 @@ def _crossing(step: Array, loss: Array, target: float) -> float | None:
     falls = optimize.isotonic_regression(np.log(loss[:end]), increasing=False).x
     level, block = np.unique(-falls, return_inverse=True)
     log_step = np.bincount(block, np.log(step[:end])) / np.bincount(block)
-    wanted = max(-math.log(target), level[0])
-    if len(level) < 2 or wanted > level[-1]:  # the last points are no lower than those before
+    target_level = max(-math.log(target), level[0])
+    if (
+        len(level) < 2 or target_level > level[-1]
+    ):  # the last points are no lower than those before
         return float(np.exp(log_step[-1]))
-    return float(np.exp(interpolate.PchipInterpolator(level, log_step)(wanted)))
+    return float(np.exp(interpolate.PchipInterpolator(level, log_step)(target_level)))
 
 
 def tuned_steps(
@@ -137,11 +144,11 @@ def tuned_steps(
             f"each group, target, batch size, {tune} and {seed} must have one row, some "
             "have more; name the columns in which they differ in by=…."
         )
-    found = _optima(table, keys, tune=tune, seed=seed)
+    optima = _optima(table, keys, tune=tune, seed=seed)
     rows, by_seed = [], []
     for key, cell in table.groupby(keys, sort=True):
-        known = dict(zip(keys, key, strict=True))
-        optimum, steps = found.get(tuple(map(float, key)), (None, {}))
+        key_columns = dict(zip(keys, key, strict=True))
+        optimum, steps = optima.get(tuple(map(float, key)), (None, {}))
         late = cell[cell["status"] != "infeasible"]
         budget = float(late["budget"].min()) if len(late) else math.nan
         is_censored = not steps and bool((cell["status"] == "censored").any())
@@ -152,7 +159,7 @@ def tuned_steps(
         outcome = {"budget": budget, "status": status}
         rows.append(
             {
-                **known,
+                **key_columns,
                 "steps": typical,
                 f"{tune}_opt": rate,
                 f"{tune}_se": rate_se,
@@ -161,9 +168,11 @@ def tuned_steps(
                 **outcome,
             }
         )
-        by_seed += [{**known, seed: s, "steps": math.exp(y), **outcome} for s, y in steps.items()]
+        by_seed += [
+            {**key_columns, seed: s, "steps": math.exp(y), **outcome} for s, y in steps.items()
+        ]
         if not steps:
-            by_seed.append({**known, seed: None, "steps": math.nan, **outcome})
+            by_seed.append({**key_columns, seed: None, "steps": math.nan, **outcome})
     return pd.DataFrame(rows), pd.DataFrame(by_seed)
 
 
@@ -185,7 +194,7 @@ def _optima(
     """Key → the optimum of the rate, and ln steps there by seed; keys where a rate has them."""
     reached = table["status"] == "reached"
     shares = reached.groupby([table[name] for name in (*keys, tune)]).mean()
-    most = shares.groupby(level=keys).max() > LEAST_SHARE
+    most = shares.groupby(level=keys).max() > LEAST_REACHED_SHARE
     frame = table[[*keys, tune]].assign(
         seed=table[seed],
         loss=table["steps"].where(reached),
@@ -193,7 +202,7 @@ def _optima(
     )
     if not reached.any():
         return {}
-    found: dict[tuple[float, ...], tuple[Optimum, dict[object, float]]] = {}
+    by_key: dict[tuple[float, ...], tuple[Optimum, dict[object, float]]] = {}
     *by, batch = keys
     groups = frame.groupby(by, sort=True) if by else [((), frame)]
     for key, rows in groups:
@@ -202,15 +211,15 @@ def _optima(
         sweep = Runs.from_frame(rows, sizes=[batch], tuned=[tune]).in_order()
         if sweep.to_frame()[tune].nunique() < 2:
             sweep = Runs.from_frame(rows, sizes=[batch], tuned=[]).in_order()
-        fitted = fit_sweep(sweep, level=LEVEL)
+        fitted = fit_sweep(sweep, level=RATE_LEVEL)
         rates = dict(iter(rows[rows["status"] == "complete"].groupby(batch)[tune]))
         optima = tuple(_among(rates.get(o.size[batch]), o, tune) for o in fitted.optima)
         losses = seed_losses(sweep, fitted._replace(optima=optima))
         for optimum, steps in zip(optima, losses, strict=True):
-            place = (*map(float, key), *optimum.size.values())
-            if steps and most[place if by else place[0]]:
-                found[place] = optimum, steps
-    return found
+            cell_key = (*map(float, key), *optimum.size.values())
+            if steps and most[cell_key if by else cell_key[0]]:
+                by_key[cell_key] = optimum, steps
+    return by_key
 
 
 def _among(rates: pd.Series | None, optimum: Optimum, tune: str) -> Optimum:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from extrap.reporting.study_page import About
 
 TABLES = ("tuned", "rates", "noise", "courses")
+"""Fields of a `TaskResult` that are written as tables."""
 GROWN_BY = 2
 """Rates that a grid grows by at a time, on the side where its best rate is at the edge."""
 
@@ -58,13 +59,16 @@ class BatchKind(Kind):
     ) -> Mapping[str, pd.DataFrame]:
         """The tables of all tasks below each other, from which pictures can be made again."""
         of = {
-            name: [getattr(each, name).assign(task=each.task.study.name) for each in result]
+            name: [
+                getattr(task_result, name).assign(task=task_result.task.study.name)
+                for task_result in result
+            ]
             for name in TABLES
         }
         return {
-            name: pd.concat(kept)
+            name: pd.concat(nonempty)
             for name, parts in of.items()
-            if (kept := [part for part in parts if not part.empty])
+            if (nonempty := [part for part in parts if not part.empty])
         }
 
     def page(self, result: Sequence[TaskResult], runs: RunsByStage, about: About) -> Page:
@@ -85,23 +89,23 @@ def wanted_cells(task: BatchTask, runs: Runs) -> tuple[Cell, ...]:
     tried: dict[tuple[float, ...], set[int]] = defaultdict(set)
     for row in runs.to_frame().to_dict("records"):
         if (row["batch_size"], row["lr"]) in index:
-            tried[_place(task, row)].add(index[row["batch_size"], row["lr"]])
-    own: dict[tuple[float, ...], set[int]] = defaultdict(lambda: set(range(n_rates)))
-    own |= {place: _grown_together(indices, n_rates) for place, indices in tried.items()}
+            tried[_grid_key(task, row)].add(index[row["batch_size"], row["lr"]])
+    grids: dict[tuple[float, ...], set[int]] = defaultdict(lambda: set(range(n_rates)))
+    grids |= {key: _grown_together(indices, n_rates) for key, indices in tried.items()}
     if len(runs):
         reached = steps_to_target(runs, targets=task.targets)
         tuned, _ = tuned_steps(reached, by=list(task.study.sizes))
-        ends = {place: (min(indices), max(indices)) for place, indices in own.items()}
+        ends = {key: (min(indices), max(indices)) for key, indices in grids.items()}
         for row in tuned[tuned["at_edge"]].to_dict("records"):
-            place = _place(task, row)
-            end, step = (ends[place][0], -1) if row["edge"] == "low" else (ends[place][1], 1)
-            if end in tried[place]:  # or what it grew by is still in training
-                own[place] |= {end + step * i for i in range(1, GROWN_BY + 1)}
+            key = _grid_key(task, row)
+            end, step = (ends[key][0], -1) if row["edge"] == "low" else (ends[key][1], 1)
+            if end in tried[key]:  # or what it grew by is still in training
+                grids[key] |= {end + step * i for i in range(1, GROWN_BY + 1)}
     cells: list[Cell] = []
     for size in task.study.size_points():
-        places = {batch: (*size.values(), batch) for batch in task.batches}
-        wanted = {b: sorted(own[place].intersection(allowed)) for b, place in places.items()}
-        cells += task.cells(size, wanted)
+        keys = {batch: (*size.values(), batch) for batch in task.batches}
+        indices = {b: sorted(grids[key].intersection(allowed)) for b, key in keys.items()}
+        cells += task.cells(size, indices)
     return tuple(cells)
 
 
@@ -112,5 +116,5 @@ def _grown_together(tried: set[int], n_rates: int) -> set[int]:
     return set(range(-low, n_rates + high))
 
 
-def _place(task: BatchTask, row: Mapping[str, float]) -> tuple[float, ...]:
+def _grid_key(task: BatchTask, row: Mapping[str, float]) -> tuple[float, ...]:
     return *(float(row[column]) for column in task.study.sizes), int(row["batch_size"])

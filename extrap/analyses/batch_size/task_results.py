@@ -14,13 +14,13 @@ from extrap.analyses.batch_size.noise_course import (
     noise_until,
     pool_gradients,
 )
-from extrap.analyses.batch_size.spec import BatchTask
+from extrap.analyses.batch_size.spec import BATCH_COLUMN, BatchTask
 from extrap.analyses.batch_size.steps import steps_to_target, tuned_steps
 from extrap.errors import DataError
 from extrap.records import Runs
 
-BATCH = "batch_size"
 FEWEST_RATES = 3
+"""Batch sizes with a best rate that a target of a size needs for the law of the rate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,7 +70,7 @@ def analyse_task(
     rates, notes = _rates(tuned, sizes), list(critical.notes)
     law = None
     try:
-        law = rate_law(rates, [BATCH, *sizes], level=level)
+        law = rate_law(rates, [BATCH_COLUMN, *sizes], level=level)
     except DataError as error:
         notes.append(f"no law of the best rate: {error}")
     if n_edges := int(tuned["at_edge"].sum()):
@@ -95,13 +95,13 @@ def analyse_task(
 
 def _rates(tuned: pd.DataFrame, sizes: list[str]) -> pd.DataFrame:
     """The optima inside their grids for one target a size: the lowest that has nearly most."""
-    known = tuned[np.isfinite(tuned["lr_opt"])]
-    parts = [known.iloc[:0]]
-    for _, rows in known.groupby(sizes):
-        counts = rows.groupby("target")[BATCH].nunique()
+    inside = tuned[np.isfinite(tuned["lr_opt"])]
+    parts = [inside.iloc[:0]]
+    for _, rows in inside.groupby(sizes):
+        counts = rows.groupby("target")[BATCH_COLUMN].nunique()
         enough = counts[counts >= max(FEWEST_RATES, counts.max() - 1)]
         if len(enough):
-            parts.append(rows[rows["target"] == enough.index.min()].sort_values(BATCH))
+            parts.append(rows[rows["target"] == enough.index.min()].sort_values(BATCH_COLUMN))
     return pd.concat(parts)
 
 
@@ -112,10 +112,12 @@ def _noise(
     sizes, batch = list(task.study.sizes), task.noise_batch or task.reference
     frame = runs.to_frame()
     means, courses = [], []
-    here = tuned[(tuned[BATCH] == batch) & np.isfinite(tuned["lr_opt"])]
+    here = tuned[(tuned[BATCH_COLUMN] == batch) & np.isfinite(tuned["lr_opt"])]
     for key, of_size in here.groupby(sizes):
         size = dict(zip(sizes, map(float, key), strict=True))
-        is_here = np.logical_and.reduce([frame[c] == v for c, v in {**size, BATCH: batch}.items()])
+        is_here = np.logical_and.reduce(
+            [frame[c] == v for c, v in {**size, BATCH_COLUMN: batch}.items()]
+        )
         of_batch = frame[is_here & (frame["status"] == "complete")]
         for row in of_size.sort_values("target").to_dict("records"):
             off = np.abs(np.log(of_batch["lr"] / row["lr_opt"]))
@@ -123,13 +125,20 @@ def _noise(
             if row["target"] == of_size["target"].min():  # the best runs for the hardest target
                 course = noise_over_training(pooled, level=level)
                 courses.append(course.assign(**size, batch_size=batch))
-            found = noise_until(pooled, step=row["steps"], batch_size=float(batch), level=level)
+            mean_noise = noise_until(
+                pooled, step=row["steps"], batch_size=float(batch), level=level
+            )
             for group in critical.groups:
-                at = {**size, "target": row["target"]}
-                if found is not None and group.by == at:
-                    parts = (found.noise_scale, *found.ci, group.b_crit.value, *group.b_crit.ci)
+                size_and_target = {**size, "target": row["target"]}
+                if mean_noise is not None and group.by == size_and_target:
+                    parts = (
+                        mean_noise.noise_scale,
+                        *mean_noise.ci,
+                        group.b_crit.value,
+                        *group.b_crit.ci,
+                    )
                     names = ("noise_scale", "lower", "upper", "b_crit", "b_lower", "b_upper")
-                    means.append({**at, **dict(zip(names, parts, strict=True))})
+                    means.append({**size_and_target, **dict(zip(names, parts, strict=True))})
     # what is not known is NaN
     means_table = pd.DataFrame(means, dtype=float)
     return means_table, pd.concat(courses) if courses else pd.DataFrame()

@@ -159,7 +159,7 @@ def test_a_split_is_borne_out_where_it_is_best_and_its_loss_was_forecast():
 
 def report_of(check):
     return AllocationReport(
-        found=None, course={}, check=check, optima=None, runs=None, column="width", n_runs=12
+        allocation=None, course={}, check=check, optima=None, runs=None, column="width", n_runs=12
     )
 
 

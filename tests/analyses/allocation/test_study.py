@@ -71,7 +71,7 @@ def outcome(tmp_path_factory):
 
 
 def test_split_and_its_loss_are_those_of_the_law_behind_the_runs(outcome):
-    found = outcome.result.found
+    found = outcome.result.allocation
     assert found.flops == STUDY.target == 1.28e11
     truth = (0.4 * 20 / (0.45 * 60)) ** (1 / 0.85) * (STUDY.target / 6) ** (0.45 / 0.85)
     assert found.params.value == pytest.approx(truth, rel=0.15)

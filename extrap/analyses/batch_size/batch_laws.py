@@ -23,7 +23,7 @@ from extrap.analyses.batch_size.measurements import TARGETS
 from extrap.errors import DataError, argument
 from extrap.fitting.designs import check_identifiable
 from extrap.fitting.jackknife import jackknife_variance
-from extrap.fitting.regression import LARGEST_LOG, fit_line
+from extrap.fitting.regression import LARGEST_FLOAT_LOG, fit_line
 from extrap.laws.base import Array
 from extrap.records import Interval, Measure
 from extrap.records.codec import shape
@@ -108,7 +108,7 @@ class BatchLaw:
         logs = np.array([math.log(by[name] / x0) for name, x0 in self.reference.items()])
         row = np.array([1.0, *logs])
         centre = float(row @ self.coefficients)
-        if abs(centre) > LARGEST_LOG:
+        if abs(centre) > LARGEST_FLOAT_LOG:
             raise DataError(
                 f"the law of {self.of} overflows at {by}; give a value nearer to the groups."
             )

@@ -13,7 +13,7 @@ import pandas as pd
 
 from extrap.analyses.comparison.arm_table import ArmTable
 from extrap.errors import DataError, argument
-from extrap.fitting.designs import MIN_SIZES
+from extrap.fitting.designs import LEAST_SIZES_OF_LAW
 from extrap.reading.columns import find_column
 from extrap.reading.mixtures import refuse_mixtures
 from extrap.reading.names import RATES
@@ -163,7 +163,7 @@ def check_units(table: ArmTable, plain: str, treated: str) -> None:
     Raises:
         DataError: They look like bits and nats, or like a perplexity and a log loss.
     """
-    if len(table.keys) < MIN_SIZES:
+    if len(table.keys) < LEAST_SIZES_OF_LAW:
         return
     larger, smaller = table.means.max(axis=0), table.means.min(axis=0)
     off = {

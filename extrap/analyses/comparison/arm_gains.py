@@ -10,7 +10,7 @@ import numpy as np
 from extrap.analyses.comparison.arm_table import ArmTable, are_on_line, arm_table
 from extrap.analyses.comparison.gain import GainLaw, Pairs, fit_gain
 from extrap.analyses.comparison.seed_losses import Arm, Key
-from extrap.fitting.designs import MIN_SIZES
+from extrap.fitting.designs import LEAST_SIZES_OF_LAW
 from extrap.fitting.posterior import LossPosterior, fit_posterior
 from extrap.laws.base import Array
 
@@ -50,7 +50,7 @@ def gain_law(plain: Arm, treated: Arm, column: str, fix: Mapping[str, float]) ->
 
 def _tell_law(keys: Sequence[Key]) -> bool:
     """Whether there are enough sizes, distinct in the first column and on one line."""
-    if len(keys) < MIN_SIZES:
+    if len(keys) < LEAST_SIZES_OF_LAW:
         return False
     logs = np.log(np.array(keys, dtype=float))
     return are_on_line(logs) and len(np.unique(logs[:, 0].round(9))) == len(logs)

@@ -25,7 +25,7 @@ from extrap.analyses.comparison.gate import MIN_GAIN, UNDECIDED, Gate
 from extrap.analyses.comparison.judged_gains import Gains
 from extrap.analyses.comparison.seed_losses import Arm, Key, size_key, tuned_arm
 from extrap.errors import DataError, argument
-from extrap.fitting.designs import MIN_SIZES
+from extrap.fitting.designs import LEAST_SIZES_OF_LAW
 from extrap.fitting.one_thread import one_thread
 from extrap.fitting.run_costs import IN_FLOPS, SECONDS_PER_HOUR, hours_of_runs, read_run_cost
 from extrap.reading.reader import ReadingKeywords
@@ -280,10 +280,10 @@ def _common(plain: Arm, treated: Arm) -> list[Key]:
     if keys:
         check_units(arm_table(plain, treated), plain.name, treated.name)
         return keys
-    if min(len(plain.by_size), len(treated.by_size)) < MIN_SIZES:
+    if min(len(plain.by_size), len(treated.by_size)) < LEAST_SIZES_OF_LAW:
         raise DataError(
             f"recipes need a common size with losses of both, {plain.name!r} and {treated.name!r} "
-            f"have none, nor {MIN_SIZES} sizes each for a law; run both at the same sizes."
+            f"have none, nor {LEAST_SIZES_OF_LAW} sizes each for a law; run both at the same sizes."
         )
     return sorted(treated.by_size)
 

@@ -18,7 +18,7 @@ from extrap.analyses.comparison.gate import (
     cheapest_decision,
 )
 from extrap.analyses.comparison.seed_losses import Arm
-from extrap.fitting.designs import MIN_SIZES
+from extrap.fitting.designs import LEAST_SIZES_OF_LAW
 from extrap.records import Interval, Measure
 from extrap.records.intervals import LARGEST_LOG
 
@@ -99,7 +99,7 @@ class Gains:
             if measured is None:
                 why = (
                     f"a verdict needs the target among the measured sizes, with two seeds of both "
-                    f"recipes, or {MIN_SIZES} sizes; add sizes."
+                    f"recipes, or {LEAST_SIZES_OF_LAW} sizes; add sizes."
                 )
                 refusals = {"at_target": why, **contrast.refusals}
                 return replace(contrast, verdict=UNDECIDED, refusals=refusals)

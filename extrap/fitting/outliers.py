@@ -45,9 +45,8 @@ def find_outliers(runs: Runs) -> tuple[Outlier, ...]:
     enough = n >= LEAST_SEEDS_OF_CELL
     if not enough.any():
         return ()
-    by_cell = pd.DataFrame({"sd": cells.std(), "n": cells.count()}).query(
-        "n >= @LEAST_SEEDS_OF_CELL"
-    )
+    by_cell = pd.DataFrame({"sd": cells.std(), "n": cells.count()})
+    by_cell = by_cell[by_cell["n"] >= LEAST_SEEDS_OF_CELL]
     dof = by_cell["n"].to_numpy() - 1.0
     typical = by_cell["sd"].to_numpy() / np.sqrt(chi2_quantile(0.5, dof) / dof)
     limit = max(OUTLIER_SDS * float(np.median(typical)), LEAST_OUTLIER)

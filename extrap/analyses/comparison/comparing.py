@@ -283,7 +283,8 @@ def _common(plain: Arm, treated: Arm) -> list[Key]:
     if min(len(plain.by_size), len(treated.by_size)) < LEAST_SIZES_OF_LAW:
         raise DataError(
             f"recipes need a common size with losses of both, {plain.name!r} and {treated.name!r} "
-            f"have none, nor {LEAST_SIZES_OF_LAW} sizes each for a law; run both at the same sizes."
+            f"have none, nor {LEAST_SIZES_OF_LAW} sizes each for a law; run both at the same "
+            "sizes."
         )
     return sorted(treated.by_size)
 

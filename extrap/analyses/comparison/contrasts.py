@@ -138,7 +138,8 @@ def two_laws(table: ArmTable, *, floor: float | None = None) -> TwoLaws | str:
     """The laws of both arms and of all resamples; or why there are none, and what to add."""
     n_sizes = len(table.keys)
     if not table.has_law:
-        return f"a law needs at least {LEAST_SIZES_OF_LAW} common sizes, there are {n_sizes}; add sizes."
+        least = LEAST_SIZES_OF_LAW
+        return f"a law needs at least {least} common sizes, there are {n_sizes}; add sizes."
     logs = table.log_size
     n_fitted = len(LAW.names(logs.shape[1]))
     if table.n_seeds < 2 and n_sizes < max(MIN_SIZES_ONE_SEED, n_fitted + 2):

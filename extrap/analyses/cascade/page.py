@@ -71,5 +71,6 @@ def _curve_table(cascade: Cascade) -> Table:
             "cost, large = 1": lambda p: estimate(p.cost),
         },
         note=f"Chosen on {cascade.n_validation} inputs, tested on {cascade.n_judged} others. "
-        f"Large model alone: {what} {estimate(cascade.large)}; without it: {estimate(cascade.small)}.",
+        f"Large model alone: {what} {estimate(cascade.large)}; "
+        f"without it: {estimate(cascade.small)}.",
     )

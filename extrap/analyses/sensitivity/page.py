@@ -31,6 +31,7 @@ SETTING_ADVICE = {
     "add-runs": "Add seeds or a size: its cost is not significant.",
     "repeat": "Repeat its runs: too few seeds have a loss in all of them.",
 }
+"""Advice on a setting → what to do, a sentence."""
 LIMITS = (
     "One value is changed at a time: interactions are not measured.",
     "The log loss is taken as a parabola with one curvature for all sizes, whose gradient is a "

@@ -90,6 +90,7 @@ LIMITS = (
 )
 """Caveats of every forecast."""
 LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "seaborn", "jinja2")
+"""Packages whose versions the page names."""
 Metric = Forecast | tuple[Forecast, Sequence[Verdict]]
 """A forecast, alone or with the verdicts on its larger runs."""
 

@@ -19,44 +19,42 @@ EXACT = 1e-6
 """Scatter of log values that is none."""
 
 
-def best_values_blocks(found: BestValues, sizes: Sequence[float] = ()) -> list[Block]:
+def best_values_blocks(law: BestValues, sizes: Sequence[float] = ()) -> list[Block]:
     """The answer, and one row per size that is known or asked for."""
-    asked = list(sizes) or found.targets()
-    rows = [(x, v) for x, v in zip(found.sizes, found.values, strict=True)]
+    targets = list(sizes) or law.targets()
+    rows = [(x, v) for x, v in zip(law.sizes, law.values, strict=True)]
     table = tabulated(
-        f"Best values and their law, {format_level(found.level)} intervals",
-        [*rows, *((x, None) for x in asked)],
+        f"Best values and their law, {format_level(law.level)} intervals",
+        [*rows, *((x, None) for x in targets)],
         {
-            found.size: lambda row: format_quantity(row[0]),
-            f"best {found.tuned}": lambda row: (
-                "" if row[1] is None else format_value(row[1], None)
-            ),
-            "by the law": lambda row: format_estimate(found.at(row[0]).value, found.at(row[0]).ci),
-            "of one more sweep": lambda row: format_estimate(None, found.at(row[0]).pi),
+            law.size: lambda row: format_quantity(row[0]),
+            f"best {law.tuned}": lambda row: "" if row[1] is None else format_value(row[1], None),
+            "by the law": lambda row: format_estimate(law.at(row[0]).value, law.at(row[0]).ci),
+            "of one more sweep": lambda row: format_estimate(None, law.at(row[0]).pi),
         },
     )
-    return [best_values_answer(found, asked), table]
+    return [best_values_answer(law, targets), table]
 
 
-def best_values_answer(found: BestValues, sizes: Sequence[float]) -> Answer:
+def best_values_answer(law: BestValues, sizes: Sequence[float]) -> Answer:
     """The value at the largest size that is asked for, the exponent beside those of theory."""
-    size, exponent = max(sizes), found.exponent
-    here = found.at(size)
+    size, exponent = max(sizes), law.exponent
+    here = law.at(size)
     inside = [format_quantity(slope) for slope in THEORY if slope in exponent.ci]
     listed = ", ".join(format_quantity(slope) for slope in THEORY)
     fits = " and ".join(inside) if inside else "none"
     text = (
-        f"Use {found.tuned} {format_estimate(here.value, here.ci, found.level)} at {found.size} "
-        f"{format_quantity(size)}: it goes as {found.size} to the power of "
+        f"Use {law.tuned} {format_estimate(here.value, here.ci, law.level)} at {law.size} "
+        f"{format_quantity(size)}: it goes as {law.size} to the power of "
         f"{format_estimate(exponent.value, exponent.ci)}. Of the exponents that theories give "
         f"({listed}) {fits} {'fit' if len(inside) > 1 else 'fits'}. The table has no losses, and "
         "nothing is said of them."
     )
-    ratio = size / found.sizes[-1]
-    is_exact = found.scatter < EXACT
-    level = "low" if ratio > 8 or len(found.sizes) < 4 or is_exact else "medium"
-    reason = f"{counted(len(found.sizes), 'size')}, one value each"
+    ratio = size / law.sizes[-1]
+    is_exact = law.scatter < EXACT
+    level = "low" if ratio > 8 or len(law.sizes) < 4 or is_exact else "medium"
+    reason = f"{counted(len(law.sizes), 'size')}, one value each"
     reason += ", exactly on the law, which does not show how well they are known" * is_exact
-    if found.spacing is not None:
-        reason += f", read off a grid of a factor of {format_quantity(found.spacing)}"
+    if law.spacing is not None:
+        reason += f", read off a grid of a factor of {format_quantity(law.spacing)}"
     return Answer(text=text, confidence=f"Confidence: {level}; {reason}.")

@@ -25,9 +25,9 @@ from extrap.records import Estimate, Interval, Measure, Shown
 from extrap.records.codec import document, shape
 from extrap.records.fields import require_level
 
-FEWEST, LEAST_SPAN = 3, 1.1
+FEWEST_VALUES, LEAST_SIZE_RATIO = 3, 1.1
 """Sizes with which a law has a scatter, and largest over smallest that they need."""
-MOST_LOG = 300.0
+LARGEST_LOG_VALUE = 300.0
 """Largest log value that is given."""
 LEAST_SPACING, OFF_GRID = 1.05, 0.05
 """Factor from which on values are taken for those of a grid, and the part of a step by which they
@@ -94,7 +94,7 @@ class BestValues(Shown):
         off, spread, n = math.log(size) - x.mean(), float(((x - x.mean()) ** 2).sum()), len(x)
         errors = math.sqrt(1 / n + off**2 / spread)
         mean = self.log_value + (self.exponent.value or 0.0) * off
-        if abs(mean) > MOST_LOG:
+        if abs(mean) > LARGEST_LOG_VALUE:
             raise ValueError(
                 f"the law leaves the range of numbers at {self.size} {size:g}; ask for a nearer "
                 "one."
@@ -114,9 +114,9 @@ class BestValues(Shown):
         """
         from extrap.analyses.best_values.page import best_values_answer
 
-        asked = list(sizes) or self.targets()
-        points = [{self.size: size, self.tuned: self.at(size)} for size in asked]
-        return document(self, answer=best_values_answer(self, asked).plain, points=points)
+        targets = list(sizes) or self.targets()
+        points = [{self.size: size, self.tuned: self.at(size)} for size in targets]
+        return document(self, answer=best_values_answer(self, targets).plain, points=points)
 
     def targets(self) -> list[float]:
         """Twice, four and eight times the largest size."""
@@ -177,18 +177,21 @@ def law_of_values(only: OnlyBestValues, *, level: float) -> BestValues:
         if odd := [value for value in table[name] if not (value > 0 and math.isfinite(value))]:
             raise DataError(f"{name} must be positive and finite, got {odd[0]:g}.")
     table = table.sort_values(size)
-    if len(table) < FEWEST:
-        raise DataError(f"a law of the best {tuned} needs {FEWEST} sizes, got {len(table)}.")
-    span = float(table[size].max() / table[size].min())
-    if span < LEAST_SPAN:
+    if len(table) < FEWEST_VALUES:
         raise DataError(
-            f"sizes must span a factor of {LEAST_SPAN:g}, {size} spans {span:.3g}; add a size."
+            f"a law of the best {tuned} needs {FEWEST_VALUES} sizes, got {len(table)}."
+        )
+    span = float(table[size].max() / table[size].min())
+    if span < LEAST_SIZE_RATIO:
+        raise DataError(
+            f"sizes must span a factor of {LEAST_SIZE_RATIO:g}, {size} spans {span:.3g}; add a "
+            "size."
         )
     x, y = np.log(table[size].to_numpy()), np.log(table[tuned].to_numpy())
     off = x - x.mean()
     slope = float(off @ y / (off @ off))
-    rest = y - y.mean() - slope * off
-    scatter = math.sqrt(float(rest @ rest) / (len(x) - 2))
+    residuals = y - y.mean() - slope * off
+    scatter = math.sqrt(float(residuals @ residuals) / (len(x) - 2))
     law = BestValues(
         size=size,
         tuned=tuned,

@@ -10,23 +10,24 @@ from extrap.reporting.flags import explain_flags
 from extrap.reporting.study_page import estimate, in_percent
 from extrap.reporting.tables import Table, tabulated
 
-OUTCOMES = {"correct": "accuracy", "loss": "mean loss"}
+QUALITY_NAMES = {"correct": "accuracy", "loss": "mean loss"}
+"""Kind of outcome → what its mean is called."""
 
 
-def cascade_blocks(found: Cascade) -> list[Block]:
+def cascade_blocks(cascade: Cascade) -> list[Block]:
     """The answer of one pair of models, its curve of cost against quality, warnings."""
-    notes = [Paragraph(f"note: {note}.") for note in found.notes]
-    warnings = Warnings(explain_flags(found.flags, MEANINGS))
-    return [_cascade_answer(found), _curve_table(found), *notes, warnings]
+    notes = [Paragraph(f"note: {note}.") for note in cascade.notes]
+    warnings = Warnings(explain_flags(cascade.flags, MEANINGS))
+    return [_cascade_answer(cascade), _curve_table(cascade), *notes, warnings]
 
 
-def _cascade_answer(found: Cascade) -> Answer:
+def _cascade_answer(cascade: Cascade) -> Answer:
     """The threshold, what it saves and what it keeps."""
-    chosen, what = found.chosen, OUTCOMES[found.kind]
+    chosen, what = cascade.chosen, QUALITY_NAMES[cascade.kind]
     if chosen.threshold is None:
         text = (
             "Let the large model answer all inputs: no confidence of the small model is high "
-            f"enough for the {what} asked for, {_threshold(found.asked)}."
+            f"enough for the {what} asked for, {_threshold(cascade.requested)}."
         )
     else:
         text = (
@@ -36,17 +37,17 @@ def _cascade_answer(found: Cascade) -> Answer:
             f"{what} is {estimate(chosen.quality)}, {estimate(chosen.difference)} from the large "
             "model's."
         )
-    if found.share_filtered:
-        text += f" The rule answers {format_percent(found.share_filtered, signed=False)}."
-    asked = f"the {what} asked for, {_threshold(found.asked)}"
-    if not found.is_reached:
-        reason = f"low; no threshold reached {asked}"
-    elif found.asked not in chosen.quality.ci and found.flags:
-        reason = f"low; on the test inputs the interval of the {what} excludes {asked}"
-    elif found.flags:
-        reason = f"medium; on the test inputs the {what} is worse than {asked}"
+    if cascade.share_filtered:
+        text += f" The rule answers {format_percent(cascade.share_filtered, signed=False)}."
+    request = f"the {what} asked for, {_threshold(cascade.requested)}"
+    if not cascade.is_reached:
+        reason = f"low; no threshold reached {request}"
+    elif cascade.requested not in chosen.quality.ci and cascade.flags:
+        reason = f"low; on the test inputs the interval of the {what} excludes {request}"
+    elif cascade.flags:
+        reason = f"medium; on the test inputs the {what} is worse than {request}"
     else:
-        reason = f"high; {asked}, is reached on {found.n_judged} test inputs"
+        reason = f"high; {request}, is reached on {cascade.n_judged} test inputs"
     return Answer(text=text, confidence=f"Confidence: {reason}.")
 
 
@@ -54,21 +55,22 @@ def _threshold(value: float | None) -> str:
     return "none" if value is None else format_quantity(value, digits=4)
 
 
-def _curve_table(found: Cascade) -> Table:
-    what = OUTCOMES[found.kind]
+def _curve_table(cascade: Cascade) -> Table:
+    what = QUALITY_NAMES[cascade.kind]
     return tabulated(
-        f"Cost against quality, each point with its own {format_level(found.level)} interval",
-        [found.chosen, *found.curve],
+        f"Cost against quality, each point with its own {format_level(cascade.level)} interval",
+        [cascade.chosen, *cascade.curve],
         {
-            "": lambda p: "chosen" if p is found.chosen else "",
+            "": lambda p: "chosen" if p is cascade.chosen else "",
             "confidence from": lambda p: (
-                "any" if p is found.curve[-1] else _threshold(p.threshold)
+                "any" if p is cascade.curve[-1] else _threshold(p.threshold)
             ),
             "small answers": lambda p: format_percent(p.share.value, signed=False),
             what: lambda p: estimate(p.quality),
             "difference": lambda p: estimate(p.difference),
             "cost, large = 1": lambda p: estimate(p.cost),
         },
-        note=f"Chosen on {found.n_validation} inputs, tested on {found.n_judged} others. Large "
-        f"model alone: {what} {estimate(found.large)}; without it: {estimate(found.small)}.",
+        note=f"Chosen on {cascade.n_validation} inputs, tested on {cascade.n_judged} others. "
+        f"Large model alone: {what} {estimate(cascade.large)}; "
+        f"without it: {estimate(cascade.small)}.",
     )

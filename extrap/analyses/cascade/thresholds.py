@@ -21,21 +21,20 @@ from extrap.reading.columns import missing_column
 from extrap.reading.sources import read_rows
 from extrap.records import Interval, Measure, Shown
 from extrap.records.codec import shape
-from extrap.records.fields import require_level
+from extrap.records.fields import LARGEST_LOSS, require_level
 from extrap.records.flags import Flag
 
 CURVE_POINTS = 10
 """Thresholds of the curve, about equal shares apart, beside those of no input and of all."""
-FEWEST = 20
+FEWEST_INPUTS = 20
 """Inputs without a rule in each part: with fewer an interval covers half of [0, 1]."""
 FEWEST_GROUPS = 8
 """Groups of inputs in each part: with fewer, their scatter is hardly known."""
-LARGEST = 1e100
-"""Size of a loss; sums of squares of larger ones overflow."""
-DIGITS = 4
+COPY_DIGITS = 4
 """Significant digits of a confidence above which rows that are alike are copies, not chance."""
-ROUNDING = 1e-12
-OUTCOMES = {"true": 1.0, "false": 0.0}
+QUALITY_ROUNDING = 1e-12
+"""What rounding may take from a quality, relative where the requested one is above 1."""
+OUTCOME_VALUES = {"true": 1.0, "false": 0.0}
 """Outcomes spelled as words, as CSV files have them."""
 
 Floats = NDArray[np.float64]
@@ -67,7 +66,7 @@ class Cascade(Shown):
 
     Attributes:
         kind: What a quality is: `correct`, a share, or `loss`, a mean that is better when lower.
-        asked: The quality asked for.
+        requested: The quality asked for.
         is_reached: Whether some threshold reached it on the validation part.
         validation_quality: There, of the chosen threshold; flattered by the choice.
         chosen: The cascade at that threshold; where none reached it, the large model answers all.
@@ -87,7 +86,7 @@ class Cascade(Shown):
     """
 
     kind: str
-    asked: float
+    requested: float
     is_reached: bool
     validation_quality: float
     chosen: CascadePoint
@@ -110,7 +109,7 @@ shape(
     Cascade,
     kind="extrap-cascade",
     omit=("cost_small", "cost_large", "cost_filter"),
-    names={"kind": "outcome"},
+    names={"kind": "outcome", "requested": "asked"},
     inline=("chosen",),
     add={
         "costs": lambda cascade: {
@@ -196,9 +195,9 @@ def cascade(
         raise ValueError(f"{argument('seed')} must not be negative, got {seed}; write 0.")
     inputs, kind, notes = _read(source, group)
     _check_quality(quality, inputs, kind)
-    first, rest = _split(inputs, validation, seed)
-    asked = float(first["large"].mean()) if quality is None else float(quality)
-    threshold, reached = _choose(first, kind, asked)
+    validation_inputs, test_inputs = _split(inputs, validation, seed)
+    requested = float(validation_inputs["large"].mean()) if quality is None else float(quality)
+    threshold, reached = _choose(validation_inputs, kind, requested)
     costs = cost_small / cost_large, cost_filter / cost_large
     if cost_filter > 0 and not inputs["filtered"].any():
         notes.append("the cost of the rule has no effect: it answers no input (column filtered)")
@@ -207,31 +206,33 @@ def cascade(
             f"an input answered by the rule costs {costs[1]:.3g} times one answered by the large "
             "model: drop the rule"
         )
-    confidence = first["confidence"].to_numpy()[~first["filtered"]]
+    confidence = validation_inputs["confidence"].to_numpy()[~validation_inputs["filtered"]]
     steps = np.quantile(confidence, np.linspace(0, 1, CURVE_POINTS), method="nearest")
     steps = np.unique(steps[steps > confidence.min()])[::-1]
     thresholds = [math.inf, *steps.tolist(), -math.inf]
-    chosen = _judge(rest, kind, threshold, costs, level)
-    curve = tuple(_judge(rest, kind, each, costs, level) for each in thresholds)
-    large = clustered_mean(rest["large"], rest["group"], _ends(rest[["large"]], kind), level)
+    chosen = _judge(test_inputs, kind, threshold, costs, level)
+    curve = tuple(_judge(test_inputs, kind, cutoff, costs, level) for cutoff in thresholds)
+    large = clustered_mean(
+        test_inputs["large"], test_inputs["group"], _ends(test_inputs[["large"]], kind), level
+    )
     return Cascade(
         kind=kind,
-        asked=asked,
+        requested=requested,
         is_reached=threshold < math.inf,
         validation_quality=reached,
         chosen=chosen,
         curve=curve,
         small=curve[-1].quality,
         large=large,
-        share_filtered=float(rest["filtered"].mean()),
-        n_validation=len(first),
-        n_judged=len(rest),
+        share_filtered=float(test_inputs["filtered"].mean()),
+        n_validation=len(validation_inputs),
+        n_judged=len(test_inputs),
         cost_small=float(cost_small),
         cost_large=float(cost_large),
         cost_filter=float(cost_filter),
         level=level,
         seed=seed,
-        flags=_flags(chosen, asked, large, kind),
+        flags=_flags(chosen, requested, large, kind),
         notes=tuple(notes),
     )
 
@@ -303,7 +304,7 @@ def _judge(
     )
 
 
-def _choose(part: pd.DataFrame, kind: str, asked: float) -> tuple[float, float]:
+def _choose(part: pd.DataFrame, kind: str, requested: float) -> tuple[float, float]:
     """The lowest threshold that reaches a quality, and the quality there; inf where none does."""
     is_open = ~part["filtered"].to_numpy()
     confidence = part["confidence"].to_numpy()[is_open]
@@ -314,28 +315,31 @@ def _choose(part: pd.DataFrame, kind: str, asked: float) -> tuple[float, float]:
     qualities = (base + np.cumsum(gains[is_open][order])) / len(part)
     is_last = np.append(confidence[1:] < confidence[:-1], True)  # equal confidences: all or none
     sign = 1 if kind == "correct" else -1
-    slack = ROUNDING * max(1.0, abs(asked)) * len(part)
-    fine = np.flatnonzero(is_last & (sign * (qualities - asked) >= -slack))
+    slack = QUALITY_ROUNDING * max(1.0, abs(requested)) * len(part)
+    fine = np.flatnonzero(is_last & (sign * (qualities - requested) >= -slack))
     if not len(fine):
         return math.inf, float(base / len(part))
     return float(confidence[fine[-1]]), float(qualities[fine[-1]])
 
 
-def _flags(chosen: CascadePoint, asked: float, large: Measure, kind: str) -> tuple[Flag, ...]:
+def _flags(chosen: CascadePoint, requested: float, large: Measure, kind: str) -> tuple[Flag, ...]:
     """What the other part takes back of the quality that the first one promised, if it did."""
     judged, sign = chosen.quality, 1 if kind == "correct" else -1
     if chosen.threshold is None:
         return (
-            Flag("quality-not-reached", f"{asked:.4g}; the large model reaches {large.value:.4g}"),
+            Flag(
+                "quality-not-reached",
+                f"{requested:.4g}; the large model reaches {large.value:.4g}",
+            ),
         )
-    short = sign * (asked - (judged.value or 0.0))
-    if short <= ROUNDING * max(1.0, abs(asked)):
+    short = sign * (requested - (judged.value or 0.0))
+    if short <= QUALITY_ROUNDING * max(1.0, abs(requested)):
         return ()
-    by_chance = "may" if asked in judged.ci else "would not"
+    by_chance = "may" if requested in judged.ci else "would not"
     lower, upper = judged.ci
     missed = (
-        f"{judged.value:.4g} ({lower:.4g} to {upper:.4g}) instead of {asked:.4g}, which chance "
-        f"{by_chance} explain; the large model alone reaches {large.value:.4g}"
+        f"{judged.value:.4g} ({lower:.4g} to {upper:.4g}) instead of {requested:.4g}, which "
+        f"chance {by_chance} explain; the large model alone reaches {large.value:.4g}"
     )
     return (Flag("judged-quality-missed", missed),)
 
@@ -366,20 +370,20 @@ def _read(source: Any, group: str | None) -> tuple[pd.DataFrame, str, list[str]]
     if filtered.any():
         rule = _column(table, f"{kind}_filter", filtered, is_claim=is_claim)
         small = np.where(filtered, rule, small)
-    if len(unruled) < 2 * FEWEST:
+    if len(unruled) < 2 * FEWEST_INPUTS:
         of_which = " that no rule answers" if filtered.any() else ""
         raise DataError(
-            f"a cascade needs {FEWEST} inputs to choose a threshold and {FEWEST} others to "
-            f"test it, got {len(unruled)}{of_which}; add inputs."
+            f"a cascade needs {FEWEST_INPUTS} inputs to choose a threshold and {FEWEST_INPUTS} "
+            f"others to test it, got {len(unruled)}{of_which}; add inputs."
         )
     if (unruled == unruled[0]).all():
         raise DataError(
             f"{kind}_small must vary, all {len(unruled)} inputs have {unruled[0]:g}, so no "
             "confidence can separate them; add inputs with another outcome."
         )
-    if not is_claim and (top := float(np.abs([small, large]).max())) > LARGEST:
+    if not is_claim and (top := float(np.abs([small, large]).max())) > LARGEST_LOSS:
         raise DataError(
-            f"losses must be at most {LARGEST:g} in magnitude, got {top:g}: their sums "
+            f"losses must be at most {LARGEST_LOSS:g} in magnitude, got {top:g}: their sums "
             "would overflow; leave those inputs out."
         )
     groups, notes = _groups(table, group, confidence)
@@ -403,7 +407,7 @@ def _groups(
         numbers = pd.factorize(table[name].astype(str))[0]
         note = "inputs are in {} groups: each group stays in one part and counts as one"
     else:
-        has_digits = [v != float(f"{v:.{DIGITS}g}") for v in confidence.tolist()]
+        has_digits = [v != float(f"{v:.{COPY_DIGITS}g}") for v in confidence.tolist()]
         rows = pd.util.hash_pandas_object(table.astype(str), index=False).to_numpy()
         is_fine = np.array(has_digits) & np.isfinite(confidence)
         numbers = pd.factorize(np.where(is_fine, rows, np.arange(n, dtype=rows.dtype)))[0]
@@ -419,7 +423,7 @@ def _column(table: pd.DataFrame, name: str, where: Flags, *, is_claim: bool = Fa
         raise missing_column(name, list(map(str, table.columns)), "the table")
     cells = table[name].astype(object).where(where, None)
     if is_claim:
-        cells = cells.map(lambda cell: OUTCOMES.get(str(cell).strip().lower(), cell))
+        cells = cells.map(lambda cell: OUTCOME_VALUES.get(str(cell).strip().lower(), cell))
     values = read_numbers(cells, name).to_numpy(float)
     bad = where & (~np.isin(values, (0, 1)) if is_claim else ~np.isfinite(values))
     if bad.any():
@@ -440,11 +444,11 @@ def _split(
     ends = np.cumsum(sizes[order])
     n_first = int(np.argmin(np.abs(ends - round(validation * len(inputs))))) + 1
     is_first = inputs["group"].isin(order[:n_first])
-    first, rest = inputs[is_first], inputs[~is_first]
-    for part, name in ((first, "validation part"), (rest, "test part")):
-        if (n := int((~part["filtered"]).sum())) < FEWEST:
+    validation_inputs, test_inputs = inputs[is_first], inputs[~is_first]
+    for part, name in ((validation_inputs, "validation part"), (test_inputs, "test part")):
+        if (n := int((~part["filtered"]).sum())) < FEWEST_INPUTS:
             raise DataError(
-                f"the {name} needs {FEWEST} inputs that no rule answers, got {n}; add "
+                f"the {name} needs {FEWEST_INPUTS} inputs that no rule answers, got {n}; add "
                 f"inputs, or change validation, {validation:g}."
             )
         if (n := part["group"].nunique()) < FEWEST_GROUPS:
@@ -452,7 +456,7 @@ def _split(
                 f"the {name} needs {FEWEST_GROUPS} groups of inputs, got {n}; "
                 "add inputs of other groups."
             )
-    return first, rest
+    return validation_inputs, test_inputs
 
 
 def _check_costs(small: float, large: float, rule: float) -> None:

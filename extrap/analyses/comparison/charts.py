@@ -68,7 +68,7 @@ def size_charts(
                 gaps = [(p, p.difference) for p in drawn]
                 line = {"line": "-", "label": arm} if is_measured else {}
                 changes.append(marks(gaps, ink=ink, **line, **style))
-        curve = [(x, law.loss(axis.at(x))) for x in axis.values()] if law else []
+        curve = [(x, law.loss(axis.size_at(x))) for x in axis.values()] if law else []
         losses.append(points(curve, ink=ink, line="-", label=arm))
     charts = (
         (f"Tuned loss against {column}", Axis("tuned loss"), losses, None),

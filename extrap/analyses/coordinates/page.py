@@ -8,10 +8,10 @@ from extrap.reporting.tables import Table
 from extrap.training.coordinates import TOLERANCE, CoordinateCheck
 
 
-def coordinate_blocks(found: CoordinateCheck) -> list[Block]:
+def coordinate_blocks(check: CoordinateCheck) -> list[Block]:
     """Whether every layer moves as far at every width, and a row for each."""
-    steep = [each.name for each in found.coordinates if each.verdict != "flat"]
-    diverged = [each.name for each in found.coordinates if each.verdict == "diverged"]
+    steep = [layer.name for layer in check.coordinates if layer.verdict != "flat"]
+    diverged = [layer.name for layer in check.coordinates if layer.verdict == "diverged"]
     text = "Every layer's outputs move equally far at every width"
     if diverged:
         text = f"The outputs of {', '.join(diverged)} diverge; give a smaller --lr"
@@ -20,26 +20,26 @@ def coordinate_blocks(found: CoordinateCheck) -> list[Block]:
             f"How far the outputs of {', '.join(steep)} move depends on the width. Tune the "
             "learning rate at every width"
         )
-        if found.parametrization == "standard":
+        if check.parametrization == "standard":
             text += ", or try --set recipe.parametrization=mup"
     rows = [
         (
-            each.name,
-            *(format_scientific(change) for change in each.changes),
+            layer.name,
+            *(format_scientific(change) for change in layer.changes),
             " ± ".join(
                 format_decimals(number, 2)
-                for number in (each.slope, each.slope_se)
+                for number in (layer.slope, layer.slope_se)
                 if number is not None
             ),
-            each.verdict,
+            layer.verdict,
         )
-        for each in found.coordinates
+        for layer in check.coordinates
     ]
-    widths = (f"width {width}" for width in found.widths)
-    caption = f"Change of each layer's outputs after {counted(found.steps, 'update')}"
+    widths = (f"width {width}" for width in check.widths)
+    caption = f"Change of each layer's outputs after {counted(check.steps, 'update')}"
     note = (
-        f"{found.parametrization} rule, {found.optimizer}, lr {format_quantity(found.lr)}, "
-        f"{counted(len(found.seeds), 'seed')}. Flat: the slope over log2 width is within "
+        f"{check.parametrization} rule, {check.optimizer}, lr {format_quantity(check.lr)}, "
+        f"{counted(len(check.seeds), 'seed')}. Flat: the slope over log2 width is within "
         f"± {format_quantity(TOLERANCE)}."
     )
     return [

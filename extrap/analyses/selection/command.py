@@ -50,8 +50,8 @@ def select_command(
     }
     text = "\n".join(map(str, chosen.rows))
     if output:
-        kept = chosen.is_kept.astype(int)
-        table = pd.DataFrame({"difficulty": chosen.difficulty, "kept": kept})
+        is_kept = chosen.is_kept.astype(int)
+        table = pd.DataFrame({"difficulty": chosen.difficulty, "kept": is_kept})
         write_csv(table, output, index_label="row")
         if chosen.threshold is not None:
             side = "or more" if which == "hard" else "or less"

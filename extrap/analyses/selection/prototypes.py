@@ -25,21 +25,24 @@ from extrap.records.fields import Rule, fitted, one_of
 Array = np.ndarray
 MOST_CLUSTERS = 100
 """Where nobody says how many; any number within tenfold of the classes does (their Section 5)."""
-STARTS, BATCH = 3, 4096
-CHUNK = 65_536
-ROUNDING = 8
+KMEANS_STARTS, KMEANS_BATCH = 3, 4096
+"""Starts of k-means, and points in each of its batches."""
+CHUNK_POINTS = 65_536
+"""Points whose distances from all prototypes are in memory at once."""
+ROUNDING_ULPS = 8
 """Units in the last place within which numbers are the same."""
 MOST_SEED = 2**32 - 1
-SEED = Rule(
+"""The largest seed that scikit-learn takes."""
+SEED_RULE = Rule(
     f"be a whole number from 0 to {MOST_SEED}", lambda seed: 0 <= seed <= MOST_SEED, "write 0"
 )
-OPTIONS = {
+OPTION_RULES = {
     "which": Annotated[str, one_of("hard", "easy", "random")],
     "metric": Annotated[str, one_of("cosine", "euclidean")],
     "balance": Annotated[
         float, Rule("lie in [0, 1]", lambda share: 0 <= share <= 1, "the paper's is 0.5")
     ],
-    "seed": Annotated[int, SEED],
+    "seed": Annotated[int, SEED_RULE],
 }
 """What an option may be."""
 
@@ -70,9 +73,9 @@ class Selection:
     @property
     def is_kept(self) -> Array:
         """Whether each example is kept."""
-        kept = np.zeros(len(self.difficulty), dtype=bool)
-        kept[self.rows] = True
-        return kept
+        mask = np.zeros(len(self.difficulty), dtype=bool)
+        mask[self.rows] = True
+        return mask
 
 
 def select(
@@ -122,10 +125,10 @@ def select(
     if labels is not None:
         n_classes = len(np.unique(_classes(labels, len(points))))
         n_clusters = n_classes if n_clusters is None else n_clusters
-    found = np.full(len(points), math.nan)
+    difficulty = np.full(len(points), math.nan)
     if which != "random":
-        found = _prototype_distance(points, n_clusters=n_clusters, metric=metric, seed=seed)
-    return _selected(found, keep=keep, which=which, labels=labels, balance=balance, seed=seed)
+        difficulty = _prototype_distance(points, n_clusters=n_clusters, metric=metric, seed=seed)
+    return _selected(difficulty, keep=keep, which=which, labels=labels, balance=balance, seed=seed)
 
 
 def _selected(
@@ -160,7 +163,7 @@ def _prototype_distance(points: Array, *, n_clusters: int | None, metric: str, s
     from sklearn.cluster import MiniBatchKMeans
 
     points = _directions(points) if metric == "cosine" else points
-    same = ROUNDING * float(np.finfo(points.dtype).eps) * float(np.abs(points).max())
+    same = ROUNDING_ULPS * float(np.finfo(points.dtype).eps) * float(np.abs(points).max())
     if len(points) > 1 and float(np.ptp(points, axis=0).max()) <= same:
         what = "the same direction" if metric == "cosine" else "the same features"
         raise DataError(
@@ -174,7 +177,7 @@ def _prototype_distance(points: Array, *, n_clusters: int | None, metric: str, s
             f"{argument('n_clusters')} must lie between 1 and the {n} examples, got {k}; leave it "
             "out for √n."
         )
-    means = MiniBatchKMeans(k, n_init=STARTS, batch_size=BATCH, random_state=seed)
+    means = MiniBatchKMeans(k, n_init=KMEANS_STARTS, batch_size=KMEANS_BATCH, random_state=seed)
     means.fit(points)
     nearest = means.predict(points)
     for i in np.unique(nearest):  # batches leave prototypes off the mean of their points
@@ -183,7 +186,7 @@ def _prototype_distance(points: Array, *, n_clusters: int | None, metric: str, s
         centres = means.cluster_centers_
         lengths = np.linalg.norm(centres, axis=1, keepdims=True)
         means.cluster_centers_ = centres / np.where(lengths > 0, lengths, 1)
-    parts = [means.transform(points[i : i + CHUNK]) for i in range(0, n, CHUNK)]
+    parts = [means.transform(points[i : i + CHUNK_POINTS]) for i in range(0, n, CHUNK_POINTS)]
     distance = np.concatenate([part.min(axis=1) for part in parts])
     return distance**2 / 2 if metric == "cosine" else distance
 
@@ -233,14 +236,14 @@ def choose_next(
         points = _points(embedding)
         difficulty = _prototype_distance(points, n_clusters=n_clusters, metric=metric, seed=seed)
     values = np.asarray(difficulty, dtype=float)
-    known = np.asarray(labelled, dtype=np.int64).reshape(-1)
-    if len(known) and not 0 <= known.min() <= known.max() < len(values):
+    labelled_rows = np.asarray(labelled, dtype=np.int64).reshape(-1)
+    if len(labelled_rows) and not 0 <= labelled_rows.min() <= labelled_rows.max() < len(values):
         raise DataError(
-            f"labelled rows must lie among the {len(values)} examples, got {known.min()} to "
-            f"{known.max()}; rows count from 0."
+            f"labelled rows must lie among the {len(values)} examples, got {labelled_rows.min()} "
+            f"to {labelled_rows.max()}; rows count from 0."
         )
-    rest = np.setdiff1d(np.arange(len(values)), known)
-    return rest[_order(values[rest], which, seed)][:n]
+    unlabelled = np.setdiff1d(np.arange(len(values)), labelled_rows)
+    return unlabelled[_order(values[unlabelled], which, seed)][:n]
 
 
 def _points(embedding: ArrayLike | Path) -> Array:
@@ -306,7 +309,9 @@ def _classes(labels: ArrayLike, n: int) -> Array:
         raise DataError(
             f"labels must be given for each of {n} examples, got shape {classes.shape}."
         )
-    missing = np.array([each is None or each != each or each == "" for each in classes.tolist()])
+    missing = np.array(
+        [label is None or label != label or label == "" for label in classes.tolist()]
+    )
     if missing.any():
         raise DataError(
             f"every example needs a label, got none in {int(missing.sum())} of {n} rows, "
@@ -327,6 +332,6 @@ def _n_kept(keep: float, n: int) -> int:
     return int(keep) if is_count else max(1, round(keep * n))
 
 
-def _check_options(**given: object) -> None:
-    for name, value in given.items():
-        fitted(value, OPTIONS[name], argument(name))
+def _check_options(**options: object) -> None:
+    for name, value in options.items():
+        fitted(value, OPTION_RULES[name], argument(name))

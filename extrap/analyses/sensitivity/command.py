@@ -54,19 +54,21 @@ def knobs_command(
         )
     knobs = _parse_knobs(named)
     runs = read_table(table, options, size=size, tune=(), may_mix=True)
-    at = target_of(target, runs)
-    if set(at) != {size}:
+    target_size = target_of(target, runs)
+    if set(target_size) != {size}:
         raise click.UsageError(f"--at names the size column {size}, got {target!r}.")
     have = list(map(str, runs.to_frame().columns))
     for name in knobs:
         if name not in have:
             raise missing_column(name, have, runs.source or table, option="named")
     refuse_mixtures(runs, ignored=[*knobs, *options["ignore"]], part="named")
-    found = sensitivity(runs, knobs, target=at[size], level=level)
-    return Printed(found, notes=[] if output is None else [_sensitivity_page(found, runs, output)])
+    ranking = sensitivity(runs, knobs, target=target_size[size], level=level)
+    return Printed(
+        ranking, notes=[] if output is None else [_sensitivity_page(ranking, runs, output)]
+    )
 
 
-def _sensitivity_page(found: Sensitivity, runs: Runs, path: str) -> str:
+def _sensitivity_page(ranking: Sensitivity, runs: Runs, path: str) -> str:
     """Write the page; the line that says where."""
     from extrap.analyses.sensitivity.page import sensitivity_page
     from extrap.reporting.html import write_page
@@ -75,7 +77,7 @@ def _sensitivity_page(found: Sensitivity, runs: Runs, path: str) -> str:
     provenance = {"source of the runs": runs.source, "data hash (SHA-256)": runs.data_hash()}
     question = "Which fixed value should be tuned before scaling up?"
     about = About(f"Sensitivity of {runs.source}", question, provenance)
-    return f"wrote {write_page(sensitivity_page(found, about), path)}"
+    return f"wrote {write_page(sensitivity_page(ranking, about), path)}"
 
 
 def _parse_knobs(texts: Sequence[str]) -> dict[str, float | str | None]:

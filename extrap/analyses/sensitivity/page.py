@@ -22,7 +22,7 @@ from extrap.reporting.flags import confidence, explain_flags
 from extrap.reporting.study_page import About, in_percent, measured, study_page
 from extrap.reporting.tables import tabulated
 
-ADVICE = {
+SETTING_ADVICE = {
     "leave": "Leave it fixed.",
     "tune-once": "Tune it once at a small size; the best value serves all sizes.",
     "tune-and-scale": "Tune it at each size, or scale it by the exponent.",
@@ -31,6 +31,7 @@ ADVICE = {
     "add-runs": "Add seeds or a size: its cost is not significant.",
     "repeat": "Repeat its runs: too few seeds have a loss in all of them.",
 }
+"""Advice on a setting → what to do, a sentence."""
 LIMITS = (
     "One value is changed at a time: interactions are not measured.",
     "The log loss is taken as a parabola with one curvature for all sizes, whose gradient is a "
@@ -39,15 +40,15 @@ LIMITS = (
 )
 
 
-def sensitivity_answer(found: Sensitivity) -> Answer:
+def sensitivity_answer(sensitivity: Sensitivity) -> Answer:
     """Which fixed value to tune first and what it costs, or that all can stay."""
-    first, small = found.settings[0], format_percent(SMALL_COST, signed=False)
-    where = f"of the loss at {name_size({found.column: found.target})}"
+    first, small = sensitivity.settings[0], format_percent(SMALL_COST, signed=False)
+    where = f"of the loss at {name_size({sensitivity.column: sensitivity.target})}"
     cost = f"kept at {_level(first.base)}, it costs {in_percent(first.cost)} {where}"
     flags = [Flag(flag, first.name) for flag in first.flags]
-    ratio = format_quantity(found.target / found.sizes[-1], digits=2)
+    ratio = format_quantity(sensitivity.target / sensitivity.sizes[-1], digits=2)
     certain = f"high; no warnings at {ratio} times the largest size"
-    if all(setting.advice == "leave" for setting in found.settings):
+    if all(setting.advice == "leave" for setting in sensitivity.settings):
         text, color = f"Keep all fixed values: each costs less than {small} {where}.", "good"
     elif first.cost.ci.lower:
         best = (
@@ -61,38 +62,41 @@ def sensitivity_answer(found: Sensitivity) -> Answer:
     return Answer(text=text, confidence=sure, color=color)
 
 
-def sensitivity_blocks(found: Sensitivity) -> list[Block]:
+def sensitivity_blocks(sensitivity: Sensitivity) -> list[Block]:
     """What the page shows and the command prints."""
-    target = name_size({found.column: found.target})
-    rows = tuple(Row(label=s.name, value=s.cost.value, interval=s.cost.ci) for s in found.settings)
+    target = name_size({sensitivity.column: sensitivity.target})
+    rows = tuple(
+        Row(label=s.name, value=s.cost.value, interval=s.cost.ci) for s in sensitivity.settings
+    )
     axis = Axis("extra loss", is_log=False, is_percent=True)
     chart = RowsChart(title=f"Cost at {target}", axis=axis, rows=rows, reference=SMALL_COST)
     ranking = tabulated(
-        f"Cost of fixed values at {target}, {format_level(found.level)} intervals",
-        found.settings,
+        f"Cost of fixed values at {target}, {format_level(sensitivity.level)} intervals",
+        sensitivity.settings,
         {
             "fixed value": lambda s: s.name,
             "fixed at": lambda s: _level(s.base),
             "cost, % of the loss": lambda s: in_percent(s.cost),
             "best value there": _best,
-            f"exponent of {found.column}": lambda s: measured(s.drift),
-            "what to do": lambda s: ADVICE[s.advice].format(better=_better(s)),
+            f"exponent of {sensitivity.column}": lambda s: measured(s.drift),
+            "what to do": lambda s: SETTING_ADVICE[s.advice].format(better=_better(s)),
         },
         note="Cost: loss at the fixed value over that at the best one, minus 1; where none is "
         "bracketed, what the best value tried gains. Exponents of momentum and β are those of the "
         "distance from 1.",
     )
-    flags = (Flag(flag, s.name) for s in found.settings for flag in s.flags)
-    notes = (Paragraph(f"note: {note}", is_small=True) for note in found.notes)
+    flags = (Flag(flag, s.name) for s in sensitivity.settings for flag in s.flags)
+    notes = (Paragraph(f"note: {note}", is_small=True) for note in sensitivity.notes)
     figure = Figure(chart, "Line: too little for a sweep.")
     warnings = Warnings(explain_flags(flags, MEANINGS))
-    return [sensitivity_answer(found), figure, warnings, ranking, *notes]
+    return [sensitivity_answer(sensitivity), figure, warnings, ranking, *notes]
 
 
-def sensitivity_page(found: Sensitivity, about: About) -> Page:
+def sensitivity_page(sensitivity: Sensitivity, about: About) -> Page:
     """The page of the sensitivity of fixed values."""
-    sizes, blocks = ", ".join(map(format_given, found.sizes)), sensitivity_blocks(found)
-    counts = {"runs": found.n_runs, found.column: sizes}
+    sizes = ", ".join(map(format_given, sensitivity.sizes))
+    blocks = sensitivity_blocks(sensitivity)
+    counts = {"runs": sensitivity.n_runs, sensitivity.column: sizes}
     return study_page("sensitivity", about, blocks, caveats=LIMITS, counts=counts)
 
 

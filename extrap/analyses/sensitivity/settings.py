@@ -28,7 +28,7 @@ from extrap.records.fields import require_level
 from extrap.records.intervals import LARGEST_LOG
 from extrap.records.recipe import ONE_MINUS, moved_value
 
-SMALL_COST, SMALL_DRIFT, FAR = 0.005, 0.25, 3.0
+SMALL_COST, SMALL_DRIFT, FAR_FROM_FIXED_OCTAVES = 0.005, 0.25, 3.0
 """Of the loss: less is not worth a sweep. Octaves from the largest size to the target: with less a
 value tuned once serves all. Octaves to the best value beyond which a parabola is a rough guide."""
 INSIDE = 1.25
@@ -118,15 +118,15 @@ def sensitivity(
     frame = frame.assign(
         log_loss=np.log(frame["loss"]), **{n: _levels(frame[n]) for n in settings}
     )
-    bases = {name: _base(frame[name], given) for name, given in settings.items()}
+    bases = {name: _base(frame[name], fixed) for name, fixed in settings.items()}
     moved = pd.DataFrame({name: frame[name].ne(base) for name, base in bases.items()})
-    used, found = frame[moved.sum(axis=1) <= 1], []
+    used, ranked = frame[moved.sum(axis=1) <= 1], []
     for name, base in bases.items():
-        own = frame[~moved.drop(columns=name).any(axis=1)]
-        found.append(_setting(own, column, name, base, target=target, level=level))
-    found.sort(key=lambda s: (s.cost.value or 0.0, s.cost.ci.upper or math.inf), reverse=True)
+        setting_runs = frame[~moved.drop(columns=name).any(axis=1)]
+        ranked.append(_setting(setting_runs, column, name, base, target=target, level=level))
+    ranked.sort(key=lambda s: (s.cost.value or 0.0, s.cost.ci.upper or math.inf), reverse=True)
     return Sensitivity(
-        settings=tuple(found),
+        settings=tuple(ranked),
         column=column,
         sizes=tuple(sorted(map(float, used[column].unique()))),
         target=target,
@@ -143,10 +143,10 @@ def _levels(values: pd.Series) -> pd.Series:
     return values.astype(str) if is_text else numbers.map(lambda number: float(f"{number:.12g}"))
 
 
-def _base(levels: pd.Series, given: float | str | None) -> float | str:
+def _base(levels: pd.Series, fixed: float | str | None) -> float | str:
     counts = levels.value_counts()
-    base = counts.index[0] if given is None else given
-    is_tie = given is None and (counts == counts.iloc[0]).sum() > 1
+    base = counts.index[0] if fixed is None else fixed
+    is_tie = fixed is None and (counts == counts.iloc[0]).sum() > 1
     values = f"{', '.join(map(str, counts.index))}: {levels.name}=VALUE."
     if is_tie:
         raise DataError(
@@ -173,21 +173,21 @@ def _octaves(name: str, base: float | str, values: Array) -> Array:
 
 
 def _setting(
-    own: pd.DataFrame, column: str, name: str, base: float | str, *, target: float, level: float
+    runs: pd.DataFrame, column: str, name: str, base: float | str, *, target: float, level: float
 ) -> Setting:
     """One setting, from the runs in which no other is moved."""
-    values, counts = np.unique(own[name]), own.groupby(column)[name].nunique()
+    values, counts = np.unique(runs[name]), runs.groupby(column)[name].nunique()
     degree = min(max(len(values), 2) - 1, 2)
     sizes = counts.index[counts > degree]
-    if len(sizes) < 2 or own.duplicated([column, "seed", name]).any():
+    if len(sizes) < 2 or runs.duplicated([column, "seed", name]).any():
         raise DataError(
             f"{name} must have one run per value, seed and {column}, and {degree + 1} values at 2 "
-            f"sizes or more, got {len(own)} runs and {len(sizes)} such sizes; name any other "
+            f"sizes or more, got {len(runs)} runs and {len(sizes)} such sizes; name any other "
             "setting that was changed, or add a size."
         )
     octaves = pd.Series(_octaves(name, base, values), index=values)
-    table = own.pivot(index="seed", columns=[column, name], values="log_loss")[sizes].dropna()
-    is_lost = own["loss"].isna() & own[name].ne(base)
+    table = runs.pivot(index="seed", columns=[column, name], values="log_loss")[sizes].dropna()
+    is_lost = runs["loss"].isna() & runs[name].ne(base)
     setting = Setting(
         name=name,
         base=base,
@@ -237,7 +237,7 @@ def _at_target(
     doubts = {
         "bends": len(x) > 2 and is_doubtful[0],
         "curvature-drifts": is_bracketed and is_doubtful[1],
-        "far": abs(best.value or 0.0) > FAR,
+        "far": abs(best.value or 0.0) > FAR_FROM_FIXED_OCTAVES,
     }
     if not is_bracketed and any((change.ci.upper or 0.0) < 0 for change in changes):
         advice = "change" if len(changes) == 1 else "extend"
@@ -265,5 +265,5 @@ def _relative(log_ratio: float) -> float:
 
 def _value_of(octaves: Measure, name: str, base: float | str) -> Measure:
     """The value so many octaves from the fixed one; that of momentum and β falls with them."""
-    found = octaves.map(lambda u: max(0.0, moved_value(name, float(base), 2.0 ** min(u, 900.0))))
-    return replace(found, ci=Interval(*found.ci[:: -1 if name in ONE_MINUS else 1]))
+    value = octaves.map(lambda u: max(0.0, moved_value(name, float(base), 2.0 ** min(u, 900.0))))
+    return replace(value, ci=Interval(*value.ci[:: -1 if name in ONE_MINUS else 1]))

@@ -41,7 +41,7 @@ STANDINGS = {
     "configurations.",
 }
 """Where a loss lies that is no alarm → what would decide if that is open."""
-UNITS = {
+MIXED_UNITS = {
     "in-bits": "bits and the sweep's in nats",
     "in-nats": "nats and the sweep's in bits",
     "in-perplexity": "perplexity and the sweep's in nats",
@@ -86,7 +86,7 @@ ADVICE = {
     "law": "Several seeds deviate in the same way, and nothing recorded explains it: the law does "
     "not hold at this size. Add this size to the sweep, tune it, and fit again.{refitted}",
     "unknown": "The run is {deviation}, and nothing recorded explains it. {next_step}",
-    **dict.fromkeys(UNITS, OTHER_UNITS),
+    **dict.fromkeys(MIXED_UNITS, OTHER_UNITS),
 }
 """Code of a finding → what it means and what to do; `FIELDS` fill it."""
 EXPERIMENTS = {
@@ -105,7 +105,7 @@ EXPERIMENTS = {
     "law": "Tune the smallest of these sizes. If its optimum lies where the forecast says, the "
     "law of the loss is wrong; otherwise the law of the optimum is.",
     **dict.fromkeys(
-        ("unknown", *UNITS),
+        ("unknown", *MIXED_UNITS),
         "Repeat the run with another seed. A run at a size between the sweep's largest and this "
         "one is cheaper and nearly as informative.",
     ),
@@ -120,7 +120,7 @@ def advise(judged: Configuration) -> tuple[str, str]:
     if finding.cause != "unknown" and "off_replicates" in finding.evidence:
         advice.append(f"The run is {_from_replicates(judged)}.")
     if judged.unjudged in (None, "loss-refused"):
-        advice.append(_place(judged))
+        advice.append(_size_note(judged))
     text = " ".join(filter(None, advice))
     experiment = EXPERIMENTS.get(finding.code, "").format_map(fields)
     return text.replace(NBSP, " "), experiment.replace(NBSP, " ")
@@ -171,7 +171,7 @@ def _other_unit_below(judged: Configuration) -> str:
     return " Are both in the same unit?" if value * ODD_RATIO < smallest else ""
 
 
-def _place(judged: Configuration) -> str:
+def _size_note(judged: Configuration) -> str:
     """What to know of a size among the sweep's, or so far beyond that its unit is in doubt."""
     if judged.point.extrapolation_ratio <= 1 + ROUNDING:
         return "Its size lies within the sweep's sizes: the law is not extrapolated."
@@ -280,7 +280,9 @@ def _from_replicates(judged: Configuration) -> str:
 
 def _differences(judged: Configuration) -> str:
     pairs = judged.differing.items()
-    return "; ".join(f"{name} {own} instead of {other}" for name, (own, other) in pairs)
+    return "; ".join(
+        f"{name} {value} instead of {sweep_value}" for name, (value, sweep_value) in pairs
+    )
 
 
 def _rise(judged: Configuration) -> str:
@@ -367,6 +369,6 @@ FIELDS: dict[str, Callable[[Configuration], str]] = {
     "refitted": _refitted,
     "deviation": _deviation,
     "next_step": _next_step,
-    "units": lambda judged: UNITS[_finding(judged).code],
+    "units": lambda judged: MIXED_UNITS[_finding(judged).code],
 }
 """Field of a template → what it says of a configuration."""

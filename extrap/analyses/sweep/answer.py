@@ -36,7 +36,7 @@ from extrap.records.outcomes import Outcome
 from extrap.reporting.blocks import Answer
 from extrap.reporting.flags import clause, explain_flag
 
-NEGLIGIBLE = 0.01
+NEGLIGIBLE_COST = 0.01
 """Extra loss, as a log, up to which a value that is kept counts as transferred."""
 
 
@@ -76,8 +76,8 @@ def answer_rows(
 ) -> tuple[AnswerRow, ...]:
     """One row per size: those asked for, else the judged ones, else sizes beyond the sweep."""
     judged = [size for size in judged_sizes(groups) if is_reached(forecast, size)]
-    asked = [*sizes] or judged or forecast.default_targets()
-    return tuple(answer_row(forecast, forecast.at(**size), groups) for size in asked)
+    row_sizes = [*sizes] or judged or forecast.default_targets()
+    return tuple(answer_row(forecast, forecast.at(**size), groups) for size in row_sizes)
 
 
 def is_reached(forecast: Forecast, size: Mapping[str, float]) -> bool:
@@ -152,7 +152,7 @@ def _use(forecast: Forecast, row: AnswerRow, metric: str) -> str:
     """Use lr 0.0024 at width 1024; expect a loss of 1.82 (95 %: 1.76 to 1.89)."""
     where = name_size(row.size)
     values, refused = row.point.recommended, row.point.refusals
-    known = [f"{n}{NBSP}{format_quantity(value)}" for n, value in values.items() if value]
+    settings = [f"{n}{NBSP}{format_quantity(value)}" for n, value in values.items() if value]
     missing = [name for name, value in values.items() if not value and name not in refused]
     a_loss = "a loss" if metric == "loss" else metric
     loss, interval = row.point.loss, row.point.loss_pi
@@ -163,7 +163,7 @@ def _use(forecast: Forecast, row: AnswerRow, metric: str) -> str:
     else:
         sides = format_estimate(loss, interval, forecast.level)
         promised = f"expect {a_loss} of {sides}"
-    use = f"Use {' and '.join(known)} at {where}" if known else ""
+    use = f"Use {' and '.join(settings)} at {where}" if settings else ""
     if "loss" in refused:
         said = [use]
     else:
@@ -185,9 +185,9 @@ def outcome(row: AnswerRow, metric: str = "loss") -> str:
     text = f"{runs} reached {format_value(row.observed, row.observed_se)}"
     if row.error is not None:
         text += f", {compared(row.error)} the forecast"
-        own = row.group.verdicts[0].predicted_pi
-        if (row.observed in own) != (row.observed in row.point.loss_pi):
-            text += f" (of these seeds {format_interval(own)} is expected)"
+        seeds_pi = row.group.verdicts[0].predicted_pi
+        if (row.observed in seeds_pi) != (row.observed in row.point.loss_pi):
+            text += f" (of these seeds {format_interval(seeds_pi)} is expected)"
     return f"{text}: {row.outcome}."
 
 
@@ -195,7 +195,7 @@ def transfer_answer(forecast: Forecast, point: Point, groups: Sequence[RunGroup]
     """Whether the values tuned at the smallest size transfer to a size, and what keeping costs.
 
     Runs that were judged there decide. Without any: yes where the interval of the cost ends below
-    `NEGLIGIBLE`, no where it begins above it.
+    `NEGLIGIBLE_COST`, no where it begins above it.
     """
     if not forecast.runs.tuned:
         return ""
@@ -204,30 +204,30 @@ def transfer_answer(forecast: Forecast, point: Point, groups: Sequence[RunGroup]
         return f"Whether the best {names} of the smallest size transfers cannot be told."
     level = format_level(forecast.level)
     sentences = []
-    for each in point.kept_smallest:
-        low, high = (side or 0.0 for side in each.penalty_pi)
-        cost = f"{_capped(each.penalty)} in loss"
+    for kept_value in point.kept_smallest:
+        low, high = (side or 0.0 for side in kept_value.penalty_pi)
+        cost = f"{_capped(kept_value.penalty)} in loss"
         if _capped(low) != _capped(high):
             cost += f" ({level}: {_capped(low)} to {_capped(high)})"
-        transfers = True if high <= NEGLIGIBLE else False if low >= NEGLIGIBLE else None
-        keeping = f"keeping {format_quantity(each.kept)} is predicted to cost {cost}"
-        measured = group_near(groups, each.size, {each.tuned: each.kept})
+        transfers = True if high <= NEGLIGIBLE_COST else False if low >= NEGLIGIBLE_COST else None
+        keeping = f"keeping {format_quantity(kept_value.kept)} is predicted to cost {cost}"
+        measured = group_near(groups, kept_value.size, {kept_value.tuned: kept_value.kept})
         if measured is not None and len(measured.tuned) == 1:
             on_law = measured.verdicts[0].on_law
             if on_law is not None:
                 transfers = on_law or (measured.deviation or math.inf) < 0
             keeping = f"{_measured(forecast, measured)}; {keeping}"
-        chance = each.chance_of_divergence
+        chance = kept_value.chance_of_divergence
         if chance > MOST_CHANCE and measured is None:
             transfers = False
-            keeping = f"a run at {format_quantity(each.kept)} diverges with a chance of "
+            keeping = f"a run at {format_quantity(kept_value.kept)} diverges with a chance of "
             keeping += format_percent(chance, signed=False, digits=2)
-        kept = f"{each.tuned} tuned at {name_size(each.kept_from)}"
-        within = format_level(NEGLIGIBLE)
+        subject = f"{kept_value.tuned} tuned at {name_size(kept_value.kept_from)}"
+        within = format_level(NEGLIGIBLE_COST)
         answers = {
-            True: f"The {kept} transfers",
-            False: f"The {kept} does not transfer",
-            None: f"Whether the {kept} transfers to within {within} cannot be told",
+            True: f"The {subject} transfers",
+            False: f"The {subject} does not transfer",
+            None: f"Whether the {subject} transfers to within {within} cannot be told",
         }
         sentences.append(f"{answers[transfers]}: {keeping}.")
     return " ".join(sentences)
@@ -254,9 +254,13 @@ def _states(group: RunGroup) -> str:
 
 def _confidence(point: Point) -> str:
     """High, medium or low, with the first reason."""
-    found = point.confidence
-    reason = clause(explain_flag(found.reason, MEANINGS)) if found.is_flag else found.reason
-    if found.level == "low" and point.loss_half_width and not any(map(str.isdigit, reason)):
+    confidence = point.confidence
+    reason = (
+        clause(explain_flag(confidence.reason, MEANINGS))
+        if confidence.is_flag
+        else confidence.reason
+    )
+    if confidence.level == "low" and point.loss_half_width and not any(map(str.isdigit, reason)):
         half = format_percent(point.loss_half_width, signed=False, digits=2)
         reason += f", and the 90 % interval of the loss, ± {half}, rests on it"
-    return f"Confidence: {found.level}; {reason}."
+    return f"Confidence: {confidence.level}; {reason}."

@@ -23,63 +23,66 @@ from extrap.reporting.blocks import Answer, Block, Paragraph
 from extrap.reporting.tables import Table, tabulated
 
 SHOWN_REASONS = 2
+"""Reasons of missing predictions that are given."""
 
 
-def backtest_answer(found: Backtest) -> Answer:
+def backtest_answer(backtest: Backtest) -> Answer:
     """How far off forecasts from a part of the sweep were, and what their intervals held."""
-    total = found.summary().iloc[-1]
-    counts = sorted({h.n_fitted for h in found.holdouts})
+    total = backtest.summary().iloc[-1]
+    counts = sorted({h.n_fitted for h in backtest.holdouts})
     fitted = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
-    held = sum(h.observed in h.predicted_pi for h in found.holdouts)
-    farthest = max(h.extrapolation_ratio for h in found.holdouts)
+    held = sum(h.observed in h.predicted_pi for h in backtest.holdouts)
+    farthest = max(h.extrapolation_ratio for h in backtest.holdouts)
     ratio = format_quantity(farthest, digits=2)
     text = (
-        f"Fitted to the smallest {fitted} of {found.n_sizes} sizes, the forecast misses the "
+        f"Fitted to the smallest {fitted} of {backtest.n_sizes} sizes, the forecast misses the "
         f"larger ones, up to {ratio} times as large, by {_off(total['rms_error'])} "
         "(root mean square)"
     )
     if total["last_value_rms_error"] > 0:  # False for a missing value too
         text += f", assuming no improvement by {_off(total['last_value_rms_error'])}"
-    level, n = format_level(found.level), len(found.holdouts)
+    level, n = format_level(backtest.level), len(backtest.holdouts)
     return Answer(text=f"{text}. Its {level} intervals held {held} of {n}.")
 
 
-def backtest_blocks(found: Backtest) -> list[Block]:
+def backtest_blocks(backtest: Backtest) -> list[Block]:
     """The answer and the scores by extrapolation ratio."""
-    failures = map(Paragraph, failure_sentences(found))
-    return [backtest_answer(found), summary_table(found), *failures]
+    failures = map(Paragraph, failure_sentences(backtest))
+    return [backtest_answer(backtest), summary_table(backtest), *failures]
 
 
-def failure_sentences(found: Backtest) -> list[str]:
+def failure_sentences(backtest: Backtest) -> list[str]:
     """How many predictions are missing, and why."""
-    if not found.failures:
+    if not backtest.failures:
         return []
-    missing = counted(found.n_failed, "more prediction")
+    missing = counted(backtest.n_failed, "more prediction")
     sentences = [f"{missing} could not be made or judged."]
-    for reason, count in found.failures[:SHOWN_REASONS]:
-        sentences.append(f"{count}: {reason}" if len(found.failures) > 1 else f"Reason: {reason}")
+    for reason, count in backtest.failures[:SHOWN_REASONS]:
+        sentences.append(
+            f"{count}: {reason}" if len(backtest.failures) > 1 else f"Reason: {reason}"
+        )
     return sentences
 
 
-def tuned_sentences(found: Backtest) -> list[str]:
+def tuned_sentences(backtest: Backtest) -> list[str]:
     """How far the optimum of each tuned value lay from its forecast."""
     sentences = []
-    for name in found.runs.tuned:
-        octaves = [h.tuned_octaves[name] for h in found.holdouts]
-        known = [value for value in octaves if value is not None]
-        if known:
-            rms = math.sqrt(sum(value**2 for value in known) / len(known))
+    for name in backtest.runs.tuned:
+        octaves = [h.tuned_octaves[name] for h in backtest.holdouts]
+        known_octaves = [value for value in octaves if value is not None]
+        if known_octaves:
+            rms = math.sqrt(sum(value**2 for value in known_octaves) / len(known_octaves))
             octaves_off, factor = format_decimals(rms, 2), format_decimals(2**rms, 2)
             sentences.append(
                 f"The best {name} lay {octaves_off} octaves from its forecast, a factor of "
-                f"{factor} (root mean square of {len(known)})."
+                f"{factor} (root mean square of {len(known_octaves)})."
             )
     return sentences
 
 
-def summary_table(found: Backtest) -> Table:
+def summary_table(backtest: Backtest) -> Table:
     """Scores by extrapolation ratio, one row a bin and one for all."""
-    summary = found.summary()
+    summary = backtest.summary()
     levels = [str(name) for name in summary if str(name).startswith("coverage_")]
     held = {
         f"held at {name.removeprefix('coverage_')}{NBSP}%": lambda row, name=name: format_level(
@@ -107,9 +110,9 @@ def summary_table(found: Backtest) -> Table:
     )
 
 
-def holdouts_table(found: Backtest) -> Table:
+def holdouts_table(backtest: Backtest) -> Table:
     """Every prediction of a held-out size."""
-    tuned = found.runs.tuned
+    tuned = backtest.runs.tuned
     rows = [
         (
             *map(format_quantity, h.size.values()),
@@ -122,10 +125,10 @@ def holdouts_table(found: Backtest) -> Table:
             format_p_value(h.p_value),
             *(dashed(h.tuned_octaves[name], format_octaves) for name in tuned),
         )
-        for h in found.holdouts
+        for h in backtest.holdouts
     ]
-    columns = [*found.runs.sizes, "sizes fitted", "extrapolation ratio", "observed ± se"]
-    columns += [f"forecast ({format_level(found.level)})", "against forecast"]
+    columns = [*backtest.runs.sizes, "sizes fitted", "extrapolation ratio", "observed ± se"]
+    columns += [f"forecast ({format_level(backtest.level)})", "against forecast"]
     columns += ["against last value", "p-value", *(f"best {n}, octaves off" for n in tuned)]
     return Table("Held-out sizes", columns, rows)
 

@@ -34,9 +34,9 @@ from extrap.reporting.charts import BAND, Axis, HeatChart, Series, XYChart, poin
 if TYPE_CHECKING:
     from extrap.analyses.sweep.answer import AnswerRow
 
-MOST_SIZES, MOST_RUNS = 4, 12
+MOST_CURVE_SIZES, MOST_CURVE_RUNS = 4, 12
 """Sizes whose training curves are drawn, and runs of each."""
-MOST_LINES = 12
+MOST_NAMED_LINES = 12
 """Lines of a chart of the sweep that are named."""
 MAX_VALUES, N_BINS = 48, 24
 """More different tuned values than this are grouped into so many bins."""
@@ -75,12 +75,14 @@ def optimum_chart(
     shown = _optimum_series(forecast, axis, name)
     values = [(r.size[axis.column], r.point.recommended[name]) for r in rows if axis.holds(r.size)]
     shown.append(points(values, ink="law", marker="D", label="recommended"))
-    if kept := kept_values(forecast):
-        ends = [(x, kept[name]) for x in (axis.low, axis.high)]
+    if kept_tuned := kept_values(forecast):
+        ends = [(x, kept_tuned[name]) for x in (axis.low, axis.high)]
         shown.append(points(ends, label="kept", ink="warn", line="--"))
     tried = _tried(groups, axis, name)
-    rest, best = (tried.loc[tried["best"] == is_best, ["x", "value"]] for is_best in (False, True))
-    shown.append(points(rest.to_numpy(), ink="muted", marker="X", label="larger runs"))
+    others, best = (
+        tried.loc[tried["best"] == is_best, ["x", "value"]] for is_best in (False, True)
+    )
+    shown.append(points(others.to_numpy(), ink="muted", marker="X", label="larger runs"))
     shown.append(points(best.to_numpy(), ink="good", marker="*", label="best"))
     return size_chart(f"Best {name} against {axis.column}", axis, f"best {name}", shown)
 
@@ -89,7 +91,7 @@ def _optimum_series(forecast: Forecast, axis: SizeAxis, name: str) -> list[Serie
     label = "optimum of the law"
     has_law, laws = forecast.surface is not None, []
     for x in axis.values():
-        values = forecast.values_at(size := axis.at(x))
+        values = forecast.values_at(size := axis.size_at(x))
         if values is not None and forecast.is_tuned_at(size):
             laws.append((x, values.estimates[name]))
     optima = [(o.size[axis.column], o.tuned[name]) for o in forecast.optima if axis.holds(o.size)]
@@ -125,14 +127,16 @@ def loss_chart(
     if forecast.loss_laws:
         law = []
         for x in axis.values():
-            tuned = forecast.predict_loss(size := axis.at(x))
+            tuned = forecast.predict_loss(size := axis.size_at(x))
             if tuned is not None and forecast.doubt_loss(size) is None:
                 run = forecast.as_run(tuned, size)
                 band = run.interval(forecast.level, new_run=True)
                 law.append((x, math.exp(run.log_loss), *band))
         shown.append(points(law, **BAND, label="tuned"))
-    if kept := kept_values(forecast):
-        shown.append(points(losses_at(forecast, kept, axis), ink="warn", line="--", label="kept"))
+    if kept_tuned := kept_values(forecast):
+        shown.append(
+            points(losses_at(forecast, kept_tuned, axis), ink="warn", line="--", label="kept")
+        )
     optima = [o for o in forecast.optima if axis.holds(o.size)]
     losses = [(o.size[axis.column], o.loss or o.best_loss) for o in optima]
     shown.append(points(losses, marker="o"))
@@ -143,11 +147,11 @@ def loss_chart(
 
 
 def judged_series(
-    groups: Sequence[RunGroup], place: Callable[[RunGroup], float | None]
+    groups: Sequence[RunGroup], x_of: Callable[[RunGroup], float | None]
 ) -> list[Series]:
     """The losses of judged runs, one series an outcome."""
     judged = [(group, v) for group in groups for v in group.verdicts if v.loss is not None]
-    runs = [(place(group), v.loss, group.outcome_of(v)) for group, v in judged]
+    runs = [(x_of(group), v.loss, group.outcome_of(v)) for group, v in judged]
     return [
         points(
             [(x, loss) for x, loss, became in runs if became is outcome],
@@ -166,7 +170,7 @@ def losses_at(
     x = axis.values()[::2]
     x = x if x[-1] == axis.high else [*x, axis.high]
     try:
-        frame = forecast.frame_at_values((axis.at(v) for v in x), tuned=tuned)
+        frame = forecast.frame_at_values((axis.size_at(v) for v in x), tuned=tuned)
     except DataError:  # no law of the loss or of an optimum, or no excess-loss curve
         return []
     return list(zip(x, frame["loss"], strict=True))
@@ -197,7 +201,7 @@ def _sweep_chart(
     """Loss against a tuned value, one line per size; against size where nothing was tuned."""
     x, by, label = ("x", "v", axis.column) if name is None else ("v", "x", name)
     places = _positions(cells[by].unique())
-    has_names = name is not None and len(places) <= MOST_LINES
+    has_names = name is not None and len(places) <= MOST_NAMED_LINES
     lines = [
         points(
             rows[[x, "loss"]].to_numpy(),
@@ -243,8 +247,8 @@ def _binned(values: pd.Series) -> pd.Series:
     """Centres of equal bins on a log scale."""
     logs = np.log(values)
     low, width = logs.min(), np.ptp(logs) / N_BINS
-    place = np.minimum(np.floor((logs - low) / width), N_BINS - 1)
-    return pd.Series(np.exp(low + (place + 0.5) * width), index=values.index)
+    bin_index = np.minimum(np.floor((logs - low) / width), N_BINS - 1)
+    return pd.Series(np.exp(low + (bin_index + 0.5) * width), index=values.index)
 
 
 def _heat_map(
@@ -272,18 +276,18 @@ def _heat_map(
     )
 
 
-def backtest_chart(found: Backtest) -> XYChart:
+def backtest_chart(backtest: Backtest) -> XYChart:
     """Held-out sizes: how far off the forecast and the last value were, by distance."""
-    off = [(h.extrapolation_ratio, h.deviation) for h in found.holdouts]
-    last = [(h.extrapolation_ratio, h.last_deviation) for h in found.holdouts]
+    off = [(h.extrapolation_ratio, h.deviation) for h in backtest.holdouts]
+    last = [(h.extrapolation_ratio, h.last_deviation) for h in backtest.holdouts]
     most = BARS * max(0.01, *(abs(v) for _, v in [*off, *last] if v is not None))
     bars = []
-    for h in found.holdouts:
+    for h in backtest.holdouts:
         lower, upper = h.predicted_pi
         low = max((lower or 0.0) / h.predicted - 1, -most)
         high = most if upper is None else min(upper / h.predicted - 1, most)
         bars.append((h.extrapolation_ratio, 0.0, low, high))
-    held = [h.observed in h.predicted_pi for h in found.holdouts]
+    held = [h.observed in h.predicted_pi for h in backtest.holdouts]
     return XYChart(
         title="Held-out sizes against their forecast",
         x=Axis("extrapolation ratio"),
@@ -322,7 +326,7 @@ def curve_charts(
             by_size.setdefault(tuple(verdict.size.values()), []).append(i)
     return [
         _curves_at(forecast, verdicts, courses, by_size[size], contrasts)
-        for size in sorted(by_size)[-MOST_SIZES:]
+        for size in sorted(by_size)[-MOST_CURVE_SIZES:]
     ]
 
 
@@ -335,7 +339,7 @@ def _curves_at(
 ) -> XYChart:
     """Of each size the runs that end farthest from the forecast."""
     size = verdicts[here[0]].size
-    worst = sorted(here, key=lambda i: -_distance(verdicts[i]))[:MOST_RUNS]
+    worst = sorted(here, key=lambda i: -_distance(verdicts[i]))[:MOST_CURVE_RUNS]
     assert forecast.curves is not None
     length = forecast.curves.total_steps or 0.0
     shown = [points(_reference(forecast, size), label="tuned runs", **BAND)]
@@ -405,27 +409,30 @@ def fixed_law_blocks(
     except ExtrapError:
         return []
 
-    def at(x: float) -> float:
+    def law_loss(x: float) -> float:
         return float(np.exp(predict_log(law, relative_sizes(law, {axis.column: x}))[0][0]))
 
-    predicted = at(size[axis.column])
-    worst = max(abs(loss / at(x) - 1) for x, loss in fitted.itertuples(index=False))
+    predicted = law_loss(size[axis.column])
+    worst = max(abs(loss / law_loss(x) - 1) for x, loss in fitted.itertuples(index=False))
     text = (
         f"A law fitted at {name_tuned(tuned)}, the value tried that is nearest to the best of the "
         f"smallest size, follows the {len(fitted)} sizes within "
         f"{format_quantity(FIXED_SPAN)} times that size to {format_percent(worst, signed=False)}. "
         f"At {name_size(size)} it predicts {format_value(predicted)}."
     )
-    kept = group_near(groups, size, tuned)
-    if kept is not None and kept.mean_loss is not None:
-        seen = format_value(kept.mean_loss, kept.loss_se(forecast.noise.log_sd))
-        above = compared(kept.mean_loss / predicted - 1)
-        text += f" Runs at {name_tuned(kept.tuned)} reached {seen}, {above} it."
+    measured = group_near(groups, size, tuned)
+    if measured is not None and measured.mean_loss is not None:
+        seen = format_value(measured.mean_loss, measured.loss_se(forecast.noise.log_sd))
+        above = compared(measured.mean_loss / predicted - 1)
+        text += f" Runs at {name_tuned(measured.tuned)} reached {seen}, {above} it."
     drawn = {"ink": "warn", "marker": "s"}
     larger = [g for g in groups if axis.holds(g.size) and group_near([g], g.size, tuned)]
     shown = [
         points(
-            [(x, at(x)) for x in axis.values()], ink="warn", line="--", label="law at this value"
+            [(x, law_loss(x)) for x in axis.values()],
+            ink="warn",
+            line="--",
+            label="law at this value",
         ),
         points(fitted.to_numpy(), **drawn),
         points(others.to_numpy(), **(drawn | {"ink": "muted"}), label="not fitted"),

@@ -23,6 +23,7 @@ OWN_RUNS = (
     "The forecast was fitted to all of these runs, so they do not test it; give runs that it has "
     "not seen."
 )
+"""Warning of a check where every run is one of the sweep's own."""
 
 
 @analysis(
@@ -47,7 +48,7 @@ def forecast_command(
     from extrap.forecasting.documents import HASH_DIGITS_SHOWN, save_forecast
 
     try:
-        made = forecast_of(sweep, options)
+        forecast = forecast_of(sweep, options)
     except OnlyBestValues as only:
         useless = [name for name in ("fix", "path", "loss", "maximise") if options[name]]
         if save or useless:
@@ -57,15 +58,15 @@ def forecast_command(
                 "leave it out."
             ) from only
         return _of_best_values(only, at, level=options["level"])
-    sizes = [size_of(text, made) for text in at] or made.default_targets()
-    points = [made.at(**size) for size in sizes]
+    sizes = [size_of(text, forecast) for text in at] or forecast.default_targets()
+    points = [forecast.at(**size) for size in sizes]
     notes = []
     if save:
         notes.append(
-            f"sealed in {save}, content hash {save_forecast(made, save)[:HASH_DIGITS_SHOWN]}"
+            f"sealed in {save}, content hash {save_forecast(forecast, save)[:HASH_DIGITS_SHOWN]}"
         )
-    blocks = forecast_blocks(made, points)
-    return Printed(made, blocks, document=lambda: made.to_dict(sizes), notes=notes)
+    blocks = forecast_blocks(forecast, points)
+    return Printed(forecast, blocks, document=lambda: forecast.to_dict(sizes), notes=notes)
 
 
 def _of_best_values(only: OnlyBestValues, at: Sequence[str], *, level: float) -> Printed:
@@ -73,14 +74,14 @@ def _of_best_values(only: OnlyBestValues, at: Sequence[str], *, level: float) ->
     from extrap.analyses.best_values import law_of_values
     from extrap.analyses.best_values.page import best_values_blocks
 
-    found = law_of_values(only, level=level)
-    largest = {found.size: found.sizes[-1]}
-    asked = [parse_size(text, (found.size,), largest=largest) for text in at]
-    if odd := [name for size in asked for name in size if name != found.size]:
-        raise click.UsageError(f"--at takes a {found.size}, got one of {odd[0]}; leave that out.")
-    sizes = [size[found.size] for size in asked]
-    blocks = best_values_blocks(found, sizes)
-    return Printed(found, blocks, document=lambda: found.to_dict(sizes))
+    law = law_of_values(only, level=level)
+    largest = {law.size: law.sizes[-1]}
+    targets = [parse_size(text, (law.size,), largest=largest) for text in at]
+    if odd := [name for size in targets for name in size if name != law.size]:
+        raise click.UsageError(f"--at takes a {law.size}, got one of {odd[0]}; leave that out.")
+    sizes = [size[law.size] for size in targets]
+    blocks = best_values_blocks(law, sizes)
+    return Printed(law, blocks, document=lambda: law.to_dict(sizes))
 
 
 @analysis(
@@ -113,10 +114,10 @@ def plan_command(
 
     if budget is not None and budget_hours is not None:
         raise click.UsageError("--budget and --budget-hours are two units; give one of them.")
-    made = forecast_of(sweep, options)
+    forecast = forecast_of(sweep, options)
     chosen = plan(
-        made,
-        at=size_of(at, made),
+        forecast,
+        at=size_of(at, forecast),
         budget=budget if budget_hours is None else budget_hours,
         hours=budget_hours is not None,
         cost=options["cost"],
@@ -150,10 +151,10 @@ def cost_command(
     """
     from extrap.forecasting.mistuning_cost import cost
 
-    made = forecast_of(forecast_or_sweep, options)
+    forecast = forecast_of(forecast_or_sweep, options)
     names = ("flops", "gpu_hours", "flops_per_second", "price")
     run = {name: options[name] for name in names} | {"formula": options["cost"]}
-    return Printed(cost(made, at=size_of(at, made), tuned=tuned or None, **run))
+    return Printed(cost(forecast, at=size_of(at, forecast), tuned=tuned or None, **run))
 
 
 @analysis(
@@ -171,13 +172,13 @@ def backtest_command(sweep: str, *, level: float, **options: Any) -> Printed:
         from extrap.analyses.sweep.statements import pins_of
         from extrap.forecasting.documents import load_forecast
 
-        made = load_forecast(sweep)
-        band, pins, prior = made.band, pins_of(made), made.prior
-        tested = backtest(made.runs, level=level, band=band, fix=pins, prior=prior)
+        forecast = load_forecast(sweep)
+        band, pins, prior = forecast.band, pins_of(forecast), forecast.prior
+        tested = backtest(forecast.runs, level=level, band=band, fix=pins, prior=prior)
     else:
         runs = read_table(sweep, options)
-        asked = {name: options[name] for name in ("band", "fix", "prior")}
-        tested = backtest(runs, level=level, **asked)
+        fit_options = {name: options[name] for name in ("band", "fix", "prior")}
+        tested = backtest(runs, level=level, **fit_options)
     return Printed(tested)
 
 
@@ -208,27 +209,27 @@ def check_command(
     The exit code is 1 if a run is off the law of tuned runs, else 0, even if runs are undecided.
     With --json these have on_law null, and n_judged counts the others.
     """
-    from extrap.analyses.sweep.verdicts import UNDECIDED, check, check_answer, verdicts_blocks
+    from extrap.analyses.sweep.verdicts import ALL_UNDECIDED, check, check_answer, verdicts_blocks
     from extrap.forecasting.documents import verdicts_document
     from extrap.reporting.blocks import Paragraph
 
-    made = forecast_of(forecast_or_sweep, options, big=big)
-    runs = read_big(big, made, options, sweep=forecast_or_sweep)
-    asked: dict[str, Any] = {"familywise": familywise, "worse": worse}
-    verdicts = check(made, runs, tolerance=tolerance, **asked)
-    answer = check_answer(verdicts, made, **asked).plain
-    document = verdicts_document(verdicts, level=made.level, forecast=made, **asked)
+    forecast = forecast_of(forecast_or_sweep, options, big=big)
+    runs = read_big(big, forecast, options, sweep=forecast_or_sweep)
+    test_options: dict[str, Any] = {"familywise": familywise, "worse": worse}
+    verdicts = check(forecast, runs, tolerance=tolerance, **test_options)
+    answer = check_answer(verdicts, forecast, **test_options).plain
+    document = verdicts_document(verdicts, level=forecast.level, forecast=forecast, **test_options)
     seals = {verdict.seal for verdict in verdicts if verdict.status == "complete"}
     warnings = [OWN_RUNS] if seals == {"in-sweep"} else []
     return Printed(
         verdicts,
         [
             *map(Paragraph, warnings),
-            *verdicts_blocks(verdicts, made, **asked),
+            *verdicts_blocks(verdicts, forecast, **test_options),
         ],
         document=lambda: {"answer": answer, **document},
         code=FINE if document["ok"] else DEVIATES,
-        json_notes=[*warnings, *([] if document["n_judged"] else [UNDECIDED])],
+        json_notes=[*warnings, *([] if document["n_judged"] else [ALL_UNDECIDED])],
     )
 
 
@@ -289,10 +290,10 @@ def watch_command(
             f"one metric is watched, got --loss {loss} and --maximise {maximise}; name the same "
             "one, or leave --loss out."
         )
-    made = load_forecast(forecast)
+    sealed = load_forecast(forecast)
     monitor = Monitor(
-        made,
-        at=size_of(at, made),
+        sealed,
+        at=size_of(at, sealed),
         total_steps=options["total_steps"],
         tuned=options["tuned"] or None,
         level=options["level"],

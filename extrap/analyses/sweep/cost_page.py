@@ -35,7 +35,8 @@ LEAST_HOURS = 0.01
 """GPU-hours of a run from which they are written."""
 GRAVE = ("far-off", "far-extrapolation", "lack-of-fit")
 """Flags that make the confidence low."""
-FACTORS = {0.25: "¼ ×", 0.5: "½ ×", 1.0: "recommended"}
+FACTOR_NAMES = {0.25: "¼ ×", 0.5: "½ ×", 1.0: "recommended"}
+"""Multiple of the recommended value → how it is written; others as numbers."""
 
 
 def cost_tables(forecast: Forecast, row: AnswerRow, *, price: float | None = None) -> list[Table]:
@@ -48,82 +49,84 @@ def cost_tables(forecast: Forecast, row: AnswerRow, *, price: float | None = Non
         return []
 
 
-def cost_blocks(found: Cost) -> list[Block]:
+def cost_blocks(cost: Cost) -> list[Block]:
     """The answer, the cost of other values, warnings."""
-    chosen, level = found.chosen, found.level
-    whose = "the recommended " if found.is_recommended else ""
+    chosen, level = cost.chosen, cost.level
+    whose = "the recommended " if cost.is_recommended else ""
     text = (
-        f"At {name_size(found.size)}, {whose}{name_tuned(chosen.tuned)} costs "
+        f"At {name_size(cost.size)}, {whose}{name_tuned(chosen.tuned)} costs "
         f"{beside(_cell(chosen.relative, _percent), level)} in loss"
     )
-    if found.knows_compute:
+    if cost.knows_compute:
         share = _cell(chosen.equivalent_compute, _percent)
         doing = f"{beside(share)} of its compute" if share else "less than the smallest size needs"
         text += f"; a smaller tuned run reaches the same loss with {doing}"
     if chosen.chance_of_divergence is not None:
         text += f". It diverges with a chance of {_percent(chosen.chance_of_divergence)}"
     certain = "Confidence: high; no warnings."
-    sure = confidence(found.flags, MEANINGS, grave=GRAVE, otherwise=certain)
+    sure = confidence(cost.flags, MEANINGS, grave=GRAVE, otherwise=certain)
     if (chosen.chance_of_divergence or 0.0) > LOW_CHANCE:
         sure = "Confidence: low; the cost is that of runs that do not diverge."
     rows: list[tuple[str, ...]] = [
-        ("loss if tuned", format_value(found.loss), _cell(chosen.nats, _number))
+        ("loss if tuned", format_value(cost.loss), _cell(chosen.nats, _number))
     ]
-    for name, (unit, write) in _units(found).items():
-        rows.append((unit, write(found.run[name]), _cell(chosen.wasted[name], write)))
+    for name, (unit, write) in _units(cost).items():
+        rows.append((unit, write(cost.run[name]), _cell(chosen.wasted[name], write)))
     run = Table("This run", ("", "run", "lost by this choice"), rows)
-    warnings = Warnings(explain_flags(found.flags, MEANINGS))
-    return [Answer(text=f"{text}.", confidence=sure), run, _table(found), warnings]
+    warnings = Warnings(explain_flags(cost.flags, MEANINGS))
+    return [Answer(text=f"{text}.", confidence=sure), run, _table(cost), warnings]
 
 
-def _table(found: Cost) -> Table:
+def _table(cost: Cost) -> Table:
     """What each other value costs."""
     columns: dict[str, Callable[[Penalty], str]] = {
         "tuned value": _what,
-        "extra loss": lambda each: _cell(each.relative, _percent),
-        "in nats": lambda each: _cell(each.nats, _number),
+        "extra loss": lambda penalty: _cell(penalty.relative, _percent),
+        "in nats": lambda penalty: _cell(penalty.nats, _number),
     }
-    if found.chosen.chance_of_divergence is not None:
-        columns["chance of divergence"] = lambda each: _percent(each.chance_of_divergence or 0.0)
-    if found.knows_compute:
-        columns["equivalent compute"] = lambda each: (
-            _cell(each.equivalent_compute, _percent) or "below the law's range"
+    if cost.chosen.chance_of_divergence is not None:
+        columns["chance of divergence"] = lambda penalty: _percent(
+            penalty.chance_of_divergence or 0.0
         )
-    for name, (unit, write) in _units(found).items():
+    if cost.knows_compute:
+        columns["equivalent compute"] = lambda penalty: (
+            _cell(penalty.equivalent_compute, _percent) or "below the law's range"
+        )
+    for name, (unit, write) in _units(cost).items():
         if name != "flops":
             columns[f"{unit} wasted"] = partial(_wasted, name=name, write=write)
     return tabulated(
-        f"Expected cost of other values at {name_size(found.size)}, with "
-        f"{format_level(found.level)} intervals",
-        (*found.around, *found.kept),
+        f"Expected cost of other values at {name_size(cost.size)}, with "
+        f"{format_level(cost.level)} intervals",
+        (*cost.around, *cost.kept),
         columns,
         note="Equivalent compute: of a tuned, smaller run that reaches the same loss, as a share "
         "of this run's.",
     )
 
 
-def _units(found: Cost) -> dict[str, tuple[str, Callable[[float], str]]]:
+def _units(cost: Cost) -> dict[str, tuple[str, Callable[[float], str]]]:
     """What is known of a run → its unit and how it is written; a short time is in seconds."""
     units: dict[str, tuple[str, Callable[[float], str]]] = {
         "flops": ("FLOPs", _number),
         "gpu_hours": ("GPU-hours", _number),
     }
-    if found.run.get("gpu_hours", 1.0) < LEAST_HOURS:
+    if cost.run.get("gpu_hours", 1.0) < LEAST_HOURS:
         units["gpu_hours"] = (IN_SECONDS, lambda hours: _number(SECONDS_PER_HOUR * hours))
     units["money"] = ("money", _number)
-    return {name: unit for name, unit in units.items() if name in found.run}
+    return {name: unit for name, unit in units.items() if name in cost.run}
 
 
-def _wasted(each: Penalty, *, name: str, write: Callable[[float], str]) -> str:
-    return _cell(each.wasted[name], write)
+def _wasted(penalty: Penalty, *, name: str, write: Callable[[float], str]) -> str:
+    return _cell(penalty.wasted[name], write)
 
 
-def _what(each: Penalty) -> str:
-    value = f"{each.column} {format_quantity(each.tuned[each.column or ''])}"
-    if each.kept_from is not None:
-        return f"{value}, best at {name_size(each.kept_from)}"
-    factor = each.factor or 1.0
-    return f"{value}, {FACTORS.get(factor, f'{format_given(factor)} ×')}"
+def _what(penalty: Penalty) -> str:
+    value = f"{penalty.column} {format_quantity(penalty.tuned[penalty.column or ''])}"
+    if penalty.kept_from is not None:
+        return f"{value}, best at {name_size(penalty.kept_from)}"
+    factor = penalty.factor or 1.0
+    return f"{value}, {FACTOR_NAMES.get(factor, f'{format_given(factor)} ×')}"
 
 
 def _percent(share: float) -> str:

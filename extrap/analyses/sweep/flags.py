@@ -5,7 +5,7 @@ from __future__ import annotations
 from extrap.records.flags import REFUSED
 from extrap.reporting.flags import Meaning
 
-FLOOR = "floor: the loss no size removes"
+FLOOR_MEANING = "floor: the loss no size removes"
 PARAMETERS = {
     "power": {"b": "loss at the reference size", "c": "exponent: how fast the loss falls"},
     "power_floor": {
@@ -32,13 +32,14 @@ PARAMETERS = {
         "bend": "change of the exponent with the logarithm of size",
     },
 }
+"""Law → parameter → its meaning; of numbered parameters, one a column, without the number."""
 
 
 def explain_parameter(law: str, name: str) -> str:
     """What one parameter of a law stands for."""
-    known = PARAMETERS.get(law.removesuffix("_tied"), {})
+    glosses = PARAMETERS.get(law.removesuffix("_tied"), {})
     letters = name.rstrip("0123456789")
-    gloss = FLOOR if name == "E" else known.get(name, known.get(letters, ""))
+    gloss = FLOOR_MEANING if name == "E" else glosses.get(name, glosses.get(letters, ""))
     return gloss if name == letters else f"{gloss}, column {name[len(letters) :]}"
 
 

@@ -10,7 +10,7 @@ from extrap.records import Point, Verdict
 from extrap.records.numbers import rounded
 from extrap.records.outcomes import Outcome
 
-NEAR = 0.5
+SAME_VALUE_OCTAVES = 0.5
 """Octaves within which a run counts as one at a given tuned value."""
 OF_CONTRAST = (None, "mistuned", "instability")
 """Causes that a run which was mistuned on purpose may have and still be no fault."""
@@ -65,16 +65,16 @@ class RunGroup:
         n, mean = len(self.losses), self.mean_loss
         if mean is None:
             return None
-        known = mean * (noise_log_sd or 0.0) / math.sqrt(n)
+        sweep_se = mean * (noise_log_sd or 0.0) / math.sqrt(n)
         seen = math.sqrt(sum((x - mean) ** 2 for x in self.losses) / (n - 1) / n) if n > 1 else 0.0
-        return max(known, seen) or None
+        return max(sweep_se, seen) or None
 
     def octaves_from(self, tuned: Mapping[str, float | None]) -> float:
         """Largest distance of a tuned value from another choice; infinite where one is unknown."""
         distances = [0.0]
-        for name, own in self.tuned.items():
+        for name, value in self.tuned.items():
             other = tuned.get(name)
-            distances.append(math.inf if not own or not other else abs(math.log2(own / other)))
+            distances.append(math.inf if not value or not other else abs(math.log2(value / other)))
         return max(distances)
 
 
@@ -96,25 +96,25 @@ def group_verdicts(
     Raises:
         TypeError: They are no verdicts.
     """
-    given: object = verdicts
-    if not isinstance(given, Sequence) or not all(isinstance(v, Verdict) for v in given):
+    unchecked: object = verdicts
+    if not isinstance(unchecked, Sequence) or not all(isinstance(v, Verdict) for v in unchecked):
         raise TypeError(
             f"verdicts are what extrap.check returns, got {type(verdicts).__name__}; write "
             "extrap.check(forecast, runs)."
         )
-    found: dict[tuple[tuple[float, ...], tuple[float, ...], int], list[Verdict]] = {}
+    configurations: dict[tuple[tuple[float, ...], tuple[float, ...], int], list[Verdict]] = {}
     for verdict in verdicts:
         size = tuple(rounded(v, 10) for v in verdict.size.values())
         tuned = tuple(rounded(v or 0.0, 10) for v in verdict.tuned.values())
-        found.setdefault((size, tuned, verdict.configuration), []).append(verdict)
+        configurations.setdefault((size, tuned, verdict.configuration), []).append(verdict)
     return tuple(
         RunGroup(
-            size=found[key][0].size,
-            tuned=found[key][0].tuned,
-            verdicts=tuple(found[key]),
+            size=configurations[key][0].size,
+            tuned=configurations[key][0].tuned,
+            verdicts=tuple(configurations[key]),
             is_contrast=key[-1] in contrasts,
         )
-        for key in sorted(found)
+        for key in sorted(configurations)
     )
 
 
@@ -130,10 +130,10 @@ def judged_sizes(groups: Sequence[RunGroup]) -> tuple[dict[str, float], ...]:
 def group_near(
     groups: Sequence[RunGroup], size: Mapping[str, float], tuned: Mapping[str, float | None]
 ) -> RunGroup | None:
-    """The group of a size whose tuned values are closest to these, within `NEAR` octaves."""
+    """The group of a size whose tuned values are closest to these, within `SAME_VALUE_OCTAVES`."""
     here = [g for g in groups if dict(g.size) == dict(size)]
     here.sort(key=lambda g: (g.octaves_from(tuned), -len(g.verdicts)))
-    return here[0] if here and here[0].octaves_from(tuned) <= NEAR else None
+    return here[0] if here and here[0].octaves_from(tuned) <= SAME_VALUE_OCTAVES else None
 
 
 def group_at_forecast(groups: Sequence[RunGroup], point: Point) -> RunGroup | None:

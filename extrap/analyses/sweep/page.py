@@ -90,6 +90,7 @@ LIMITS = (
 )
 """Caveats of every forecast."""
 LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "seaborn", "jinja2")
+"""Packages whose versions the page names."""
 Metric = Forecast | tuple[Forecast, Sequence[Verdict]]
 """A forecast, alone or with the verdicts on its larger runs."""
 
@@ -266,8 +267,10 @@ def _status(lead: AnswerRow, outcomes: Sequence[bool | None]) -> Colored:
 def _legend(forecast: Forecast, axis: SizeAxis) -> str:
     """What both figures share, said once."""
     level = format_level(forecast.level)
-    kept = " Dashed: the value tuned at the smallest size, kept." if forecast.runs.tuned else ""
-    text = f"Grey: sizes of the sweep. Bands: {level} prediction intervals.{kept}"
+    kept_note = (
+        " Dashed: the value tuned at the smallest size, kept." if forecast.runs.tuned else ""
+    )
+    text = f"Grey: sizes of the sweep. Bands: {level} prediction intervals.{kept_note}"
     return f"{text} {axis.note}".strip()
 
 
@@ -275,27 +278,27 @@ def _backtest(forecast: Forecast) -> Details:
     """The sweep's own backtest, made as the forecast was."""
     try:
         pins, prior = pins_of(forecast), forecast.prior
-        found = backtest(forecast.runs, band=forecast.band, fix=pins, prior=prior)
+        tested = backtest(forecast.runs, band=forecast.band, fix=pins, prior=prior)
     except ExtrapError as error:
         return Details("Backtest", [Paragraph(f"No backtest: {error}")])
-    text = [backtest_answer(found).text, *failure_sentences(found), *tuned_sentences(found)]
-    figure = Figure(backtest_chart(found))
-    tables = (summary_table(found), holdouts_table(found))
+    text = [backtest_answer(tested).text, *failure_sentences(tested), *tuned_sentences(tested)]
+    figure = Figure(backtest_chart(tested))
+    tables = (summary_table(tested), holdouts_table(tested))
     return Details("Backtest", [Paragraph(" ".join(text)), figure, *tables])
 
 
-def _metric(name: str, made: Forecast, seen: Sequence[Verdict]) -> Details:
+def _metric(name: str, forecast: Forecast, seen: Sequence[Verdict]) -> Details:
     """The answer, law, table and warnings of a further metric."""
     groups = group_verdicts(seen)
-    rows = answer_rows(made, groups)
-    axis = size_axis(made, [row.size for row in rows])
+    rows = answer_rows(forecast, groups)
+    axis = size_axis(forecast, [row.size for row in rows])
     return Details(
         f"Metric {name}",
         [
-            forecast_answer(made, rows, groups, metric=name),
-            Figure(loss_chart(made, groups, axis, metric=name)),
-            answer_table(made, rows, metric=name),
-            forecast_warnings(made, rows),
+            forecast_answer(forecast, rows, groups, metric=name),
+            Figure(loss_chart(forecast, groups, axis, metric=name)),
+            answer_table(forecast, rows, metric=name),
+            forecast_warnings(forecast, rows),
         ],
     )
 
@@ -343,7 +346,7 @@ def _laws(forecast: Forecast, lead: AnswerRow) -> Details:
         divergence_sentence(forecast, lead.size, {n: v for n, v in best.items() if v is not None}),
     ]
     others = [optimum_chart(forecast, (), axis, name) for name in forecast.runs.tuned[1:]]
-    equations = (Equation(*each) for each in law_equations(forecast))
+    equations = (Equation(pieces, note) for pieces, note in law_equations(forecast))
     return Details(
         "Laws",
         [*equations, *map(Paragraph, text), *_figures(others), parameter_table(forecast)],

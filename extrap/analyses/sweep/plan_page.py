@@ -25,7 +25,7 @@ WIDEST_LOSS, WIDEST_TUNED = math.log(100), 20.0
 """Widths, in log loss and in octaves, beyond which an interval says nothing."""
 GRAVE = ("no-loss-law", "far-extrapolation", "lack-of-fit")
 """Flags that make the confidence low."""
-OPTIONS = {
+OPTION_ACTIONS = {
     "bracket": "bracket the optimum",
     "seed": "one more seed at every size",
     "finer": "finer values at every size",
@@ -37,42 +37,42 @@ OPTIONS = {
 """Name of an option → what it does."""
 
 
-def plan_blocks(found: Plan) -> list[Block]:
+def plan_blocks(plan: Plan) -> list[Block]:
     """The answer, the options, the runs of the chosen one, warnings."""
-    warnings = Warnings(explain_flags(found.flags, MEANINGS))
-    return [plan_answer(found), _options(found), _runs(found), warnings]
+    warnings = Warnings(explain_flags(plan.flags, MEANINGS))
+    return [plan_answer(plan), _options(plan), _runs(plan), warnings]
 
 
-def plan_answer(found: Plan) -> Answer:
+def plan_answer(plan: Plan) -> Answer:
     """What to train, what it costs, and how much narrower the intervals become."""
     budget = ""
-    if found.budget is not None:
-        budget = f"; budget {format_scientific(found.budget)} {found.unit}"
+    if plan.budget is not None:
+        budget = f"; budget {format_scientific(plan.budget)} {plan.unit}"
     certain = "Confidence: high; no warnings."
     return Answer(
-        text=f"For {name_size(found.at)}, {_choice(found)}",
-        confidence=confidence(found.flags, MEANINGS, grave=GRAVE, otherwise=certain)
-        + f" Costs are from {found.cost_from}{budget}.",
+        text=f"For {name_size(plan.at)}, {_choice(plan)}",
+        confidence=confidence(plan.flags, MEANINGS, grave=GRAVE, otherwise=certain)
+        + f" Costs are from {plan.cost_from}{budget}.",
     )
 
 
-def _choice(found: Plan) -> str:
-    if found.chosen is None:
+def _choice(plan: Plan) -> str:
+    if plan.chosen is None:
         reason = "none in the budget narrows the intervals"
-        if not any(option.in_budget for option in found.options):
-            least = format_scientific(min(option.cost for option in found.options))
-            reason = f"the cheapest option costs {least} {found.unit}, more than the budget"
+        if not any(option.in_budget for option in plan.options):
+            least = format_scientific(min(option.cost for option in plan.options))
+            reason = f"the cheapest option costs {least} {plan.unit}, more than the budget"
         return f"no further run is suggested: {reason}."
-    option = found.options[found.chosen]
-    part = format_percent(option.cost / found.spent, signed=False) if found.spent else ""
+    option = plan.options[plan.chosen]
+    part = format_percent(option.cost / plan.spent, signed=False) if plan.spent else ""
     share = f", {part} of the sweep's cost" if part else ""
     text = (
         f"train {len(option.runs)} runs, {_what(option)}, for {format_scientific(option.cost)} "
-        f"{found.unit}{share}: "
+        f"{plan.unit}{share}: "
     )
     if option.gain is None:
         return f"{text}the intervals are not known yet; train these runs and plan again."
-    widths, then = _widths(found.loss_pi, found.tuned_pi), _widths(option.loss_pi, option.tuned_pi)
+    widths, then = _widths(plan.loss_pi, plan.tuned_pi), _widths(option.loss_pi, option.tuned_pi)
     changes = [
         f"the interval of {'the loss' if name == 'loss' else name} goes from {now} to {then[name]}"
         for name, now in widths.items()
@@ -84,19 +84,19 @@ def _what(option: Option) -> str:
     """An option with its sizes, where they are few."""
     sizes = ", ".join(map(name_size, option.sizes))
     is_new = option.name in ("between", "larger", "bracket", "grid")
-    return f"{OPTIONS[option.name]} ({sizes})" if is_new else OPTIONS[option.name]
+    return f"{OPTION_ACTIONS[option.name]} ({sizes})" if is_new else OPTION_ACTIONS[option.name]
 
 
-def _options(found: Plan) -> Table:
+def _options(plan: Plan) -> Table:
     """Each option with its runs, its cost and the intervals then; the first row is now."""
-    rows = [("now", "", "", *_cells(found.loss_pi, found.tuned_pi))]
-    for i, option in enumerate(found.options):
-        mark = "chosen: " * (i == found.chosen) + "beyond the budget: " * (not option.in_budget)
+    rows = [("now", "", "", *_cells(plan.loss_pi, plan.tuned_pi))]
+    for i, option in enumerate(plan.options):
+        mark = "chosen: " * (i == plan.chosen) + "beyond the budget: " * (not option.in_budget)
         cost = format_scientific(option.cost)
         intervals = _cells(option.loss_pi, option.tuned_pi)
         rows.append((f"{mark}{_what(option)}", f"{len(option.runs)}", cost, *intervals))
-    caption = f"Options, with the {format_level(found.level)} prediction intervals at the target"
-    return Table(caption, ("", "runs", found.unit, "loss", *found.tuned_pi), rows)
+    caption = f"Options, with the {format_level(plan.level)} prediction intervals at the target"
+    return Table(caption, ("", "runs", plan.unit, "loss", *plan.tuned_pi), rows)
 
 
 def _cells(loss_pi: Interval, tuned_pi: Mapping[str, Interval]) -> list[str]:
@@ -126,11 +126,11 @@ def _widths(loss_pi: Interval, tuned_pi: Mapping[str, Interval]) -> dict[str, st
     return texts
 
 
-def _runs(found: Plan) -> Table:
+def _runs(plan: Plan) -> Table:
     """One row for the seeds of one size and one set of values."""
     kinds: dict[tuple[float, ...], list[str]] = {}
-    for run in found.runs:
+    for run in plan.runs:
         kinds.setdefault((*run.size.values(), *run.tuned.values()), []).append(str(run.seed))
-    columns = (*found.at, *found.tuned_pi, "seeds")
+    columns = (*plan.at, *plan.tuned_pi, "seeds")
     rows = [(*map(format_quantity, key), ", ".join(seeds)) for key, seeds in kinds.items()]
     return Table("Runs to train", columns, rows)

@@ -67,12 +67,12 @@ def report_command(
         raise click.UsageError(
             f"several --loss need tables that can be read again, got {once[0]}; give one --loss."
         )
-    made, verdicts, runs = _judged(sweep, big, {**options, "loss": first})
+    forecast, verdicts, runs = _judged(sweep, big, {**options, "loss": first})
     metrics = {str(name): _judged(sweep, big, {**options, "loss": name})[:2] for name in others}
     page = forecast_page(
-        made,
+        forecast,
         verdicts,
-        at=[size_of(text, made) for text in at],
+        at=[size_of(text, forecast) for text in at],
         title=options["title"],
         metrics=metrics,
         runs=runs,
@@ -87,9 +87,9 @@ def _judged(
     """A forecast, the verdicts on its larger runs, and these if any are given."""
     from extrap.analyses.sweep.verdicts import check
 
-    made = forecast_of(sweep, options, big=big)
-    runs = read_big(big, made, options, sweep=sweep) if big else None
-    return made, () if runs is None else check(made, runs), runs
+    forecast = forecast_of(sweep, options, big=big)
+    runs = read_big(big, forecast, options, sweep=sweep) if big else None
+    return forecast, () if runs is None else check(forecast, runs), runs
 
 
 def _say_written(page: Page, path: Path, *, markdown: str | None) -> None:
@@ -100,8 +100,8 @@ def _say_written(page: Page, path: Path, *, markdown: str | None) -> None:
     say(f"{blocks_text([page.answer])}\nwrote {path}", err=markdown == "-")
     if markdown is None:
         return
-    place = path if markdown == "-" else os.path.relpath(path, Path(markdown).parent)
-    text = report_markdown(page, link=Path(place).as_posix())
+    page_path = path if markdown == "-" else os.path.relpath(path, Path(markdown).parent)
+    text = report_markdown(page, link=Path(page_path).as_posix())
     if markdown == "-":
         say(text.rstrip("\n"))
     else:

@@ -12,7 +12,8 @@ import pandas as pd
 from extrap.forecasting import Forecast
 from extrap.records.numbers import format_quantity
 
-N_CURVE = 40
+N_AXIS_VALUES = 40
+"""Sizes at which curves over size are computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +36,7 @@ class SizeAxis:
     high: float
     note: str
 
-    def at(self, value: float) -> dict[str, float]:
+    def size_at(self, value: float) -> dict[str, float]:
         """The full size where the drawn column has this value."""
         x = np.log([k[self.column] for k in self.knots])
         size = {}
@@ -49,24 +50,24 @@ class SizeAxis:
 
     def holds(self, size: Mapping[str, float]) -> bool:
         """Whether a size lies on the path."""
-        here = self.at(size[self.column])
+        here = self.size_at(size[self.column])
         return all(abs(math.log(size[c] / v)) < 0.01 for c, v in here.items())
 
     def select(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The rows of a table of runs whose size lies on the path."""
         columns = list(self.knots[0])
         sizes = frame[columns].drop_duplicates()
-        kept = [
+        path_sizes = [
             row
             for row in sizes.itertuples(index=False)
             if self.holds(dict(zip(columns, map(float, row), strict=True)))
         ]
-        on_path = pd.MultiIndex.from_tuples(kept, names=columns) if kept else []
+        on_path = pd.MultiIndex.from_tuples(path_sizes, names=columns) if path_sizes else []
         return frame[pd.MultiIndex.from_frame(frame[columns]).isin(on_path)]
 
     def values(self) -> list[float]:
         """Values of the drawn column, evenly spaced on a log scale."""
-        return [float(v) for v in np.geomspace(self.low, self.high, N_CURVE)]
+        return [float(v) for v in np.geomspace(self.low, self.high, N_AXIS_VALUES)]
 
 
 def size_axis(forecast: Forecast, judged: Sequence[Mapping[str, float]] = ()) -> SizeAxis:

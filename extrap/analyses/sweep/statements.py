@@ -238,10 +238,10 @@ def divergence_sentence(
     if values is None or set(tuned) != set(values.names):
         return f"{seen}."
     chance = values.chance(tuned)
-    words = "less than 0.1 %" if chance < 5e-4 else format_percent(chance, signed=False)
+    chance_text = "less than 0.1 %" if chance < 5e-4 else format_percent(chance, signed=False)
     return (
         f"{seen}; from these, a run of {name_size(size)} at {name_tuned(tuned)} diverges with a "
-        f"chance of {words.replace(' %', NBSP + '%')}."
+        f"chance of {chance_text.replace(' %', NBSP + '%')}."
     )
 
 
@@ -319,14 +319,14 @@ def _numbered(parameters: Mapping[str, float], letter: str, i: int) -> float:
 
 def law_equations(forecast: Forecast) -> list[tuple[tuple[Piece, ...], str]]:
     """Each law of a forecast written out, and its weight."""
-    found = []
+    equations = []
     for fit, weight in sorted(forecast.loss_laws, key=lambda pair: -pair[1]):
         text = f"weight {format_quantity(weight, digits=2)}"
         if forecast.loss_model is not None and forecast.loss_model.posterior is not None:
             text = "mean of the averaged laws"
-        found.append((equation(fit, "loss"), f"{text}; {fit.n_points} sizes"))
+        equations.append((equation(fit, "loss"), f"{text}; {fit.n_points} sizes"))
     for name, law in forecast.tuned_laws.items():
         off = format_percent(law.scatter, signed=False)
         text = f"{law.n_points} sizes; the optima scatter about it by {off}"
-        found.append((equation(law, f"best {name}"), text))
-    return found
+        equations.append((equation(law, f"best {name}"), text))
+    return equations

@@ -113,13 +113,13 @@ class ForecastKind(Kind):
         from extrap.analyses.sweep.verdicts import check
         from extrap.forecasting.documents import with_seal_of
 
-        made, seal = self._forecast(runs), self._seal(runs)
+        forecast, seal = self._forecast(runs), self._seal(runs)
         if (sealed := runs.sealed(seal)) is not None:
-            made = with_seal_of(made, sealed)
+            forecast = with_seal_of(forecast, sealed)
         large = runs.of(self.study, "check")
         return ForecastResult(
-            forecast=made,
-            verdicts=tuple(check(made, large)) if len(large) else (),
+            forecast=forecast,
+            verdicts=tuple(check(forecast, large)) if len(large) else (),
             seal=seal.content_hash,
         )
 
@@ -185,15 +185,15 @@ class ForecastKind(Kind):
         return [_next_command(self.study, result.forecast)]
 
 
-def sealed_forecast(spec: StudySpec, made: Forecast) -> Seal:
+def sealed_forecast(spec: StudySpec, forecast: Forecast) -> Seal:
     """What is written down of a forecast before anything larger is trained."""
     from extrap.forecasting.documents import sealed_document
 
     file = f"{spec.name}.forecast.json"
-    return Seal(what="forecast", file=file, document=sealed_document(made), spec=spec)
+    return Seal(what="forecast", file=file, document=sealed_document(forecast), spec=spec)
 
 
-def target_cells(spec: StudySpec, made: Forecast) -> dict[Cell, str]:
+def target_cells(spec: StudySpec, forecast: Forecast) -> dict[Cell, str]:
     """The larger runs of a study and the role of each.
 
     They are at multiples of the recommended values and at the fixed ones, those tuned at the
@@ -202,22 +202,23 @@ def target_cells(spec: StudySpec, made: Forecast) -> dict[Cell, str]:
     """
     cells: dict[Cell, str] = {}
     for target in spec.targets:
-        if _unknown_values(made.at(**target.size)):
+        if _unknown_values(forecast.at(**target.size)):
             continue
-        for tuned, role in _target_values(spec, target, made):
+        for tuned, role in _target_values(spec, target, forecast):
             cells |= {Cell.of(target.size, tuned, seed): role for seed in spec.target_seeds}
     return cells
 
 
 def _target_values(
-    spec: StudySpec, target: Target, made: Forecast
+    spec: StudySpec, target: Target, forecast: Forecast
 ) -> list[tuple[dict[str, float], str]]:
     """The tuned values of the runs of a target, as they are handed out, and their role."""
-    best = {n: v for n, v in made.at(**target.size).recommended.items() if v is not None}
+    best = {n: v for n, v in forecast.at(**target.size).recommended.items() if v is not None}
     settings = [best, *({n: v * factor for n, v in best.items()} for factor in target.factors)]
     if target.fixed:
-        settings.append(_smallest_optimum(made))
-    flat = made.runs.to_frame().iloc[0]  # any of its values does where a column does not matter
+        settings.append(_smallest_optimum(forecast))
+    # any of its values does where a column does not matter
+    flat = forecast.runs.to_frame().iloc[0]
     recommended, *planned = [
         {n: as_handed_out(n, tuned.get(n, flat[n])) for n in spec.tune} for tuned in settings
     ]
@@ -247,12 +248,12 @@ def contrasts(
     return frozenset(verdict.configuration for verdict in verdicts) - others
 
 
-def _untrained(spec: StudySpec, made: Forecast) -> list[str]:
+def _untrained(spec: StudySpec, forecast: Forecast) -> list[str]:
     """A sentence for each target at which nothing is trained, with the reason."""
     lines = []
     for target in spec.targets:
-        if unknown := _unknown_values(made.at(**target.size)):
-            names, remedy = " and ".join(unknown), made.remedy(unknown[0], target.size)
+        if unknown := _unknown_values(forecast.at(**target.size)):
+            names, remedy = " and ".join(unknown), forecast.remedy(unknown[0], target.size)
             lines.append(
                 f"no larger run is trained at {size_words(target.size)}: the best {names} there "
                 f"is not known; {remedy}"
@@ -260,12 +261,12 @@ def _untrained(spec: StudySpec, made: Forecast) -> list[str]:
     return lines
 
 
-def _next_command(spec: StudySpec, made: Forecast) -> str:
+def _next_command(spec: StudySpec, forecast: Forecast) -> str:
     """The command that would end the first refusal at a target; empty without any."""
     for target in spec.targets:
-        point = made.at(**target.size)
+        point = forecast.at(**target.size)
         for name in [*_unknown_values(point), *(["loss"] if point.loss is None else [])]:
-            remedy = made.remedy(name, target.size)
+            remedy = forecast.remedy(name, target.size)
             if remedy.target:
                 return ""
             options = " ".join(f"--set {option}" for option in _assignments(spec, remedy))
@@ -300,32 +301,32 @@ def _unknown_values(point: Point) -> list[str]:
     return [name for name, estimate in point.tuned.items() if estimate.value is None]
 
 
-def _smallest_optimum(made: Forecast) -> dict[str, float]:
+def _smallest_optimum(forecast: Forecast) -> dict[str, float]:
     """Of the smallest size whose optimum is bracketed, else of the smallest with a loss."""
-    finished = [optimum for optimum in made.optima if optimum.loss is not None]
+    finished = [optimum for optimum in forecast.optima if optimum.loss is not None]
     first = next((optimum for optimum in finished if optimum.bracketed), finished[0])
     return {n: e.value for n, e in first.tuned.items() if e.value is not None}
 
 
 def file_training(module: ModuleType, path: str | Path) -> Train | None:
     """The training function or command that a study file defines as `TRAIN` or `COMMAND`."""
-    given, words = getattr(module, "TRAIN", None), getattr(module, "COMMAND", None)
-    if given is not None and words is not None:
+    train, command = getattr(module, "TRAIN", None), getattr(module, "COMMAND", None)
+    if train is not None and command is not None:
         raise ValueError(
             f"a study has one training, {path} defines TRAIN and COMMAND; remove one."
         )
-    if isinstance(given, Command):
-        return given
-    if words is not None:
-        return words if isinstance(words, Command) else Command(words)
-    if given is None:
+    if isinstance(train, Command):
+        return train
+    if command is not None:
+        return command if isinstance(command, Command) else Command(command)
+    if train is None:
         return None
-    if not callable(given):
+    if not callable(train):
         raise ValueError(
             "TRAIN must be a function train(size, tuned, seed), got "
-            f"{type(given).__name__} in {path}; write TRAIN = train."
+            f"{type(train).__name__} in {path}; write TRAIN = train."
         )
-    return study_function(given, study=path, names=(*registry.kinds(), *Kind.known))
+    return study_function(train, study=path, names=(*registry.kinds(), *Kind.known))
 
 
 def _trained_by(made_with: Mapping[str, object]) -> str:
@@ -333,6 +334,7 @@ def _trained_by(made_with: Mapping[str, object]) -> str:
     trainer = str(made_with.get("data.trainer", ""))
     if trainer in ("", "extrap"):
         return ""
-    words, prefix = str(made_with.get("data.command", f"the function {trainer}")), "data.source."
+    training = str(made_with.get("data.command", f"the function {trainer}"))
+    prefix = "data.source."
     source = (f"{k.removeprefix(prefix)} {v}" for k, v in made_with.items() if prefix in k)
-    return f"{words} ({', '.join(source)})" if any(prefix in k for k in made_with) else words
+    return f"{training} ({', '.join(source)})" if any(prefix in k for k in made_with) else training

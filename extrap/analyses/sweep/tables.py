@@ -62,7 +62,7 @@ def answer_table(
     judged = any(row.group is not None for row in rows)
     inputs = list(dict.fromkeys(name for row in rows for name in row.point.path_inputs))
     inputs = [name for name in inputs if name not in forecast.runs.sizes]
-    own = [[flag for flag in row.point.flags if flag not in forecast.flags] for row in rows]
+    new_flags = [[flag for flag in row.point.flags if flag not in forecast.flags] for row in rows]
     columns = [*inputs, *forecast.runs.sizes, "extrapolation ratio", f"forecast {metric}"]
     columns += [f"{metric} of the law, interval"] if with_laws else []
     columns += [f"recommended {name}" for name in forecast.runs.tuned]
@@ -70,9 +70,9 @@ def answer_table(
     seen = ["observed", "against forecast", "against last value", "verdict"]
     seen = seen[:-1] if with_laws else seen  # then the verdicts stand above
     columns += seen if judged else []
-    columns += ["warning"] if any(own) else []
+    columns += ["warning"] if any(new_flags) else []
     cells = []
-    for row, flags in zip(rows, own, strict=True):
+    for row, flags in zip(rows, new_flags, strict=True):
         point = row.point
         line: list[str] = [format_quantity(point.path_inputs.get(name)) for name in inputs]
         line += map(format_quantity, row.size.values())
@@ -83,7 +83,7 @@ def answer_table(
         if with_laws:
             line += [stacked(best.value, best.ci) for best in point.tuned.values()]
         line += _observed_cells(row)[: len(seen)] if judged else []
-        if any(own):
+        if any(new_flags):
             line.append(", ".join(Flag(flag).name.replace("-", " ") for flag in flags))
         cells.append(line)
     caption = f"Forecasts with {format_level(forecast.level)} prediction intervals"
@@ -138,8 +138,8 @@ def _value_cell(point: Point, name: str) -> str:
 def _observed_cells(row: AnswerRow) -> list[str]:
     if row.group is None:
         return ["no run there", "–", "–", "–"]
-    n, at = len(row.group.losses), name_tuned(row.group.tuned)
-    where = f" at {at}" if at else ""
+    n, values = len(row.group.losses), name_tuned(row.group.tuned)
+    where = f" at {values}" if values else ""
     seen: str = f"no loss{where}"
     if row.observed is not None:
         runs = f"n{NBSP}={NBSP}{n}{where}"
@@ -199,8 +199,8 @@ def _bracket_words(optimum: Optimum) -> str:
     if optimum.loss is None:
         return "no finished run"
     edges = (optimum.edge or {}).items()
-    words = {"low": "below", "high": "above"}
-    return "; ".join(f"{words[side]} every {name} tried" for name, side in edges)
+    side_words = {"low": "below", "high": "above"}
+    return "; ".join(f"{side_words[side]} every {name} tried" for name, side in edges)
 
 
 def parameter_table(forecast: Forecast) -> Table:

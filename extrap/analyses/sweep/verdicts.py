@@ -34,7 +34,7 @@ PRECEDENCE = {
     "in-sweep": "among its own runs",
 }
 """How runs stand to the forecast in time."""
-UNDECIDED = (
+ALL_UNDECIDED = (
     "UNDECIDED: no run is off the law, and none is shown to be on it; see what each run lacks."
 )
 """What an exit code of 0 does not say."""
@@ -99,8 +99,8 @@ def check(
         )
     forecast = as_forecast(forecast)
     conditions = forecast.runs.conditions
-    known = {"conditions": conditions, **known_of(forecast.runs)}
-    runs, announcement = announced_runs(runs, columns, stage="check", **known)
+    defaults = {"conditions": conditions, **known_of(forecast.runs)}
+    runs, announcement = announced_runs(runs, columns, stage="check", **defaults)
     configurations = judge(forecast, runs, tolerance=tolerance, familywise=familywise, worse=worse)
     rows = {row: run for c in configurations for row, run in c.rows.items()}
     seals = dict(zip(rows, precedence(forecast, rows.values()), strict=True))
@@ -109,9 +109,9 @@ def check(
         for number, configuration in enumerate(configurations)
         for row, run in configuration.rows.items()
     }
-    found = Verdicts(verdicts[row] for row in sorted(verdicts))
-    found.notes = (announcement,) if announcement else ()
-    return found
+    ordered = Verdicts(verdicts[row] for row in sorted(verdicts))
+    ordered.notes = (announcement,) if announcement else ()
+    return ordered
 
 
 def _verdict(
@@ -157,17 +157,21 @@ def _expected_pi(judged: Configuration) -> Interval | None:
 
 
 def verdicts_blocks(
-    verdicts: Sequence[Verdict], made: Forecast, *, familywise: bool = False, worse: bool = False
+    verdicts: Sequence[Verdict],
+    forecast: Forecast,
+    *,
+    familywise: bool = False,
+    worse: bool = False,
 ) -> list[Block]:
     """The answer, one row per configuration with advice where it is off, when it was forecast."""
     seals = Counter(verdict.seal for verdict in verdicts if verdict.seal)
     seal = "".join(f"; {counted(n, 'run')} {PRECEDENCE[state]}" for state, n in seals.items())
     groups = group_verdicts(verdicts)
-    sealed = f"content hash {content_hash(made)[:HASH_DIGITS_SHOWN]}"
+    sealed = f"content hash {content_hash(forecast)[:HASH_DIGITS_SHOWN]}"
     return [
-        check_answer(verdicts, made, familywise=familywise, worse=worse),
-        verdicts_table(made, groups),
-        Paragraph(f"forecast of {made.created}, {sealed}{seal}"),
+        check_answer(verdicts, forecast, familywise=familywise, worse=worse),
+        verdicts_table(forecast, groups),
+        Paragraph(f"forecast of {forecast.created}, {sealed}{seal}"),
     ]
 
 
@@ -181,30 +185,34 @@ def _why_off(verdict: Verdict) -> str:
 
 
 def check_answer(
-    verdicts: Sequence[Verdict], made: Forecast, *, familywise: bool = False, worse: bool = False
+    verdicts: Sequence[Verdict],
+    forecast: Forecast,
+    *,
+    familywise: bool = False,
+    worse: bool = False,
 ) -> Answer:
     """How many configurations are off, how many would be by chance, and how surprising it is."""
-    found = Verdicts(verdicts)
-    n, n_off = len(found.configurations), found.n_off
-    n_undecided = n - found.n_judged
-    causes = Counter(_why_off(runs[0]) for runs in found.configurations)
+    judged = Verdicts(verdicts)
+    n, n_off = len(judged.configurations), judged.n_off
+    n_undecided = n - judged.n_judged
+    causes = Counter(_why_off(runs[0]) for runs in judged.configurations)
     listed = ", ".join(f"{number} {why}" for why, number in sorted(causes.items()) if why)
     text = f"{n_off} of {counted(n, 'configuration')} off the law"
     text += f" ({listed})" if listed else ""
     text += f", {n_undecided} undecided" if n_undecided else ""
-    if found.n_tested > 1 and found.joint_p is not None:
-        alpha = 1 - made.level
-        by_chance = format_quantity(alpha if familywise else alpha * found.n_tested, digits=2)
+    if judged.n_tested > 1 and judged.joint_p is not None:
+        alpha = 1 - forecast.level
+        by_chance = format_quantity(alpha if familywise else alpha * judged.n_tested, digits=2)
         p_values = [
-            runs[0].p_adjusted if familywise else runs[0].p_value for runs in found.configurations
+            runs[0].p_adjusted if familywise else runs[0].p_value for runs in judged.configurations
         ]
         n_outside = sum(p is not None and p <= alpha for p in p_values)
-        text += f"; {n_outside} of {found.n_tested} losses outside their intervals, "
+        text += f"; {n_outside} of {judged.n_tested} losses outside their intervals, "
         text += f"{'at most ' * familywise}{by_chance} expected by chance"
-        text += f" (smallest p-value among all {format_p_value(found.joint_p)})" * (n_outside > 0)
+        text += f" (smallest p-value among all {format_p_value(judged.joint_p)})" * (n_outside > 0)
     text += "; one-sided tests, for worse losses only" * worse
-    sentences = [f"{text}." if found.n_judged else UNDECIDED]
-    lead = leading_row(answer_rows(made, group_verdicts(found)))
+    sentences = [f"{text}." if judged.n_judged else ALL_UNDECIDED]
+    lead = leading_row(answer_rows(forecast, group_verdicts(judged)))
     if lead.group is not None:
         where = ", ".join(filter(None, [name_size(lead.size), name_tuned(lead.group.tuned)]))
         sentences.append(f"At {where}: {outcome(lead)}")

@@ -95,7 +95,7 @@ def test_useless_confidences_save_nothing_and_that_is_said():
     assert (found.is_reached, chosen.threshold, chosen.quality) == (False, None, found.large)
     ends = (*chosen.share.ci, *chosen.difference.ci, chosen.cost.value, *chosen.cost.ci)
     assert ends == pytest.approx((0, 0, 0, 0, 1.05, 1.05, 1.05))
-    assert found.large.value < found.asked
+    assert found.large.value < found.requested
     assert [flag.partition(":")[0] for flag in found.flags] == ["quality-not-reached"]
     assert cascade(table, cost_small=1, cost_large=20).chosen.share.value < 0.1
 
@@ -126,7 +126,7 @@ def test_the_flag_says_whether_chance_explains_the_miss():
     tables = [simulate(400, np.random.default_rng(seed)) for seed in range(8)]
     found = [cascade(table, cost_large=20, quality=0.88) for table in tables]
     for each in found:
-        value, missed = each.chosen.quality.value, each.chosen.quality.value < each.asked
+        value, missed = each.chosen.quality.value, each.chosen.quality.value < each.requested
         assert bool(each.flags) == missed, value
         assert all("which chance may explain" in flag for flag in each.flags)
     assert {bool(each.flags) for each in found} == {True, False}
@@ -179,7 +179,7 @@ def test_losses_are_better_when_lower():
     chosen, n = found.chosen, found.n_judged
     assert found.kind == "loss"
     assert chosen.share.value == pytest.approx(0.4, abs=0.04)
-    assert found.validation_quality <= found.asked
+    assert found.validation_quality <= found.requested
     assert chosen.quality.value == pytest.approx(1.2, abs=0.01)
     half = 1.96 * math.sqrt(1 / 12 / n)  # the small model alone: 1 + u, u uniform
     for side, sign in zip(found.small.ci, (-1, 1), strict=True):

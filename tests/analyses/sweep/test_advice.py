@@ -95,7 +95,7 @@ def test_every_finding_has_advice_and_every_field_of_a_template_is_filled():
     }
     assert len(codes) > 8
     assert codes | set(templates.EXPERIMENTS) <= set(templates.ADVICE)
-    assert {*templates.STANDINGS, *templates.UNITS} <= set(templates.ADVICE)
+    assert {*templates.STANDINGS, *templates.MIXED_UNITS} <= set(templates.ADVICE)
     texts = (*templates.ADVICE.values(), *templates.EXPERIMENTS.values())
     named = {name for text in texts for _, name, *_ in Formatter().parse(text) if name}
     assert named == set(templates.FIELDS)

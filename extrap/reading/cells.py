@@ -111,8 +111,8 @@ def _parsed(values: pd.Series) -> np.ndarray:
         plain = plain_numbers(values)
         if plain is not None:
             return plain
-        codes, words = pd.factorize(values, use_na_sentinel=False)
-        return numbers_of(words)[codes]
+        codes, uniques = pd.factorize(values, use_na_sentinel=False)
+        return numbers_of(uniques)[codes]
     cells = values.astype(object)
     return numbers_of(v if isinstance(v, Real | str | Decimal) else None for v in cells)
 
@@ -129,14 +129,14 @@ def plain_numbers(values: pd.Series) -> np.ndarray | None:
     return None
 
 
-def numbers_of(words: Iterable[object]) -> np.ndarray:
+def numbers_of(values: Iterable[object]) -> np.ndarray:
     """Values as floats, shape (n,); NaN for what is no number.
 
     Example:
         >>> numbers_of(["1.3B", "1,300", "2^-3", "d512"]).tolist()
         [1300000000.0, 1300.0, 0.125, nan]
     """
-    plain = [None if isinstance(word, bool | np.bool_) else word for word in words]
+    plain = [None if isinstance(value, bool | np.bool_) else value for value in values]
     cells = pd.Series(plain, dtype=object)
     numbers = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=float, na_value=np.nan).copy()
     for i in np.flatnonzero(np.isnan(numbers)):
@@ -209,23 +209,23 @@ class Levels:
 def levels_of(values: pd.Series) -> Levels:
     """The distinct values of a column; `16` and `16.0` are one, empty cells are none."""
     try:
-        codes, found = pd.factorize(values)
+        codes, uniques = pd.factorize(values)
     except TypeError:  # lists and the like
-        codes, found = pd.factorize(values.astype(str))
-    labels = pd.Series(found, dtype=object)
+        codes, uniques = pd.factorize(values.astype(str))
+    labels = pd.Series(uniques, dtype=object)
     texts = labels.astype(str).str.strip()
     is_there = ~texts.isin(EMPTY).to_numpy(dtype=bool)
     numbers = numbers_of(labels)
     has_words = bool((np.isnan(numbers) & is_there).any())
     keys = texts.to_numpy(dtype=object) if has_words else numbers
-    first, place = np.unique(keys[is_there], return_index=True, return_inverse=True)[1:]
+    first, ranks = np.unique(keys[is_there], return_index=True, return_inverse=True)[1:]
     recoded = np.full(len(labels) + 1, -1, dtype=np.intp)  # its last is for cells without a value
-    recoded[:-1][is_there] = place
-    kept = np.flatnonzero(is_there)[first]
+    recoded[:-1][is_there] = ranks
+    positions = np.flatnonzero(is_there)[first]
     return Levels(
         codes=recoded[codes],
-        labels=tuple(labels.iloc[kept]),
-        numbers=None if has_words else numbers[kept],
+        labels=tuple(labels.iloc[positions]),
+        numbers=None if has_words else numbers[positions],
     )
 
 

@@ -32,11 +32,11 @@ def _is_backed_up(source: Path, copy: Path) -> bool:
     """Copy a file; False if a killed writer's transaction must be rolled back first."""
     address = f"file:{quote(str(source.absolute()))}?mode=ro"
     reading = sqlite3.connect(address, uri=True, timeout=TIMEOUT_S)
-    with closing(reading), closing(sqlite3.connect(copy)) as made:
+    with closing(reading), closing(sqlite3.connect(copy)) as target:
         try:
             reading.execute("BEGIN")
             reading.execute("SELECT * FROM sqlite_master").fetchone()  # `backup` waits forever
-            reading.backup(made)
+            reading.backup(target)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_READONLY_ROLLBACK:
                 raise

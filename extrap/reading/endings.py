@@ -10,17 +10,24 @@ import pandas as pd
 
 from extrap.errors import Choice, DataError, shown
 from extrap.reading.cells import is_empty, numbers_of, texts_of
-from extrap.reading.names import PROGRESS, bare_name, is_identity, is_recipe, short_name, words
+from extrap.reading.names import (
+    PROGRESS,
+    bare_name,
+    is_identity,
+    is_recipe,
+    short_name,
+    split_words,
+)
 from extrap.records.runs import STATUSES
 
-COMPLETE = words("finished completed done success succeeded terminated ok")
-UNFINISHED = words(
+COMPLETE = split_words("finished completed done success succeeded terminated ok")
+UNFINISHED = split_words(
     "fail crash crashed error errored killed cancelled canceled aborted abort timeout timed_out "
     "oom out_of_memory node_fail interrupted preempted preempting pending queued paused running "
     "scheduled waiting"
 )
-ABSENT = words("failed fails failure crashes dnf memory not none null skipped missing")
-DIVERGED = words(
+ABSENT = split_words("failed fails failure crashes dnf memory not none null skipped missing")
+DIVERGED = split_words(
     "diverged diverges divergence div nan inf infinity ∞ exploded explodes blew unstable"
 )
 WORDS = {status: status for status in STATUSES}
@@ -36,20 +43,24 @@ REACHED = 0.95
 """Of the steps that runs of a size reach; a run of fewer is not complete."""
 MOST_SHORT = 0.3
 """Share of the runs up to which a column of fewer steps is of early ends; beyond it, set."""
-UNITS = frozenset(words("step epoch iteration iter update token sample example"))
+UNITS = frozenset(split_words("step epoch iteration iter update token sample example"))
 IS_REACHED = frozenset(
-    words("last final completed complete done reached actual stopped current seen processed ran")
+    split_words(
+        "last final completed complete done reached actual stopped current seen processed ran"
+    )
 )
-IS_PLANNED = frozenset(words("max total num n planned target budget scheduled requested maximum"))
-BESIDE_UNITS = frozenset(words("train training trained trainer global of"))
+IS_PLANNED = frozenset(
+    split_words("max total num n planned target budget scheduled requested maximum")
+)
+BESIDE_UNITS = frozenset(split_words("train training trained trainer global of"))
 """Words that stand in the name of a number of steps, reached or planned, and no other word may."""
 SHARES = frozenset(
-    words("progress completion fraction percent pct done finished completed complete")
+    split_words("progress completion fraction percent pct done finished completed complete")
 )
 """Words of columns that say which share of its steps a run came, or whether it ended."""
 
 
-def state_column(table: pd.DataFrame, known: Mapping[str, str] = WORDS) -> str | None:
+def state_column(table: pd.DataFrame, statuses: Mapping[str, str] = WORDS) -> str | None:
     """The column `status`, else one of such a name that holds a word for it, else one of words."""
     if "status" in table:
         return "status"
@@ -57,8 +68,8 @@ def state_column(table: pd.DataFrame, known: Mapping[str, str] = WORDS) -> str |
     for column in table:
         cells = table[column]
         if not pd.api.types.is_numeric_dtype(cells.dtype) and not is_recipe(str(column)):
-            found = {_word(cell) for cell in cells[~is_empty(cells)].head(ENOUGH).astype(str)}
-            shares[str(column)] = len(found & known.keys()) / max(len(found), 1)
+            cell_words = {_word(cell) for cell in cells[~is_empty(cells)].head(ENOUGH).astype(str)}
+            shares[str(column)] = len(cell_words & statuses.keys()) / max(len(cell_words), 1)
     named = [c for c in shares if COLUMN.search(_word(bare_name(c))) and shares[c] > 0]
     whole = [c for c in shares if shares[c] == 1 and not is_identity(c)]
     return next(iter([*sorted(named, key=lambda c: -shares[c]), *whole]), None)
@@ -95,35 +106,35 @@ def read_status(
     """
     names = np.array(["complete", "diverged", "failed"], dtype=object)
     derived = names[np.where(is_lost, 2, np.where(np.isfinite(loss), 0, 1))]
-    given, notes = given_status(table)
-    is_kept = given.notna() & (given.ne("complete") | (derived == "complete"))
-    return given.where(is_kept, derived), given.notna(), notes
+    table_status, notes = given_status(table)
+    is_kept = table_status.notna() & (table_status.ne("complete") | (derived == "complete"))
+    return table_status.where(is_kept, derived), table_status.notna(), notes
 
 
 def given_status(
-    table: pd.DataFrame, known: Mapping[str, str] = WORDS
+    table: pd.DataFrame, statuses: Mapping[str, str] = WORDS
 ) -> tuple[pd.Series, list[str]]:
     """The status that a table gives each run, NaN where it gives none, and notes.
 
     Raises:
         DataError: A status is a word that nobody uses for one.
     """
-    column = state_column(table, known)
+    column = state_column(table, statuses)
     if column is None:
         return pd.Series(np.nan, index=table.index, dtype=object), []
     cells = table[column].where(~is_empty(table[column]))
     said = {cell: _word(cell) for cell in cells.dropna().unique()}
-    unknown = [str(cell) for cell, word in said.items() if word not in known]
+    unknown = [str(cell) for cell, word in said.items() if word not in statuses]
     if unknown:
-        own = "" if column == "status" else f" in the column {shown(column)}"
-        allowed = ", ".join(dict.fromkeys(known.values()))
+        location = "" if column == "status" else f" in the column {shown(column)}"
+        allowed = ", ".join(dict.fromkeys(statuses.values()))
         raise DataError(
-            f"status must be one of {allowed}; got {shown(min(unknown))}{own}. Write "
+            f"status must be one of {allowed}; got {shown(min(unknown))}{location}. Write "
             "the nearest of them, or give the column another name if it says something else."
         )
-    found = cells.astype(object).map(said)
-    unfinished = found[found.isin(UNFINISHED)].value_counts()
-    return found.map(known), [
+    status_words = cells.astype(object).map(said)
+    unfinished = status_words[status_words.isin(UNFINISHED)].value_counts()
+    return status_words.map(statuses), [
         f"{count} run(s) did not finish ({word}): counted as failed"
         for word, count in sorted(unfinished.items())
     ]

@@ -41,15 +41,15 @@ MOST_SEEDS = 1000
 """A larger number in a column such as `n` counts no seeds."""
 
 
-def with_row_per_run(found: Found, loss: str | None = None) -> Found:
+def with_row_per_run(contents: Found, loss: str | None = None) -> Found:
     """A source whose table has a row per run, if it can be read so; `loss` is what was asked for.
 
     Raises:
         DataError: A column of losses for a seed holds text that says nothing of a run.
     """
-    table, notes, losses = found.table, list(found.notes), found.losses
+    table, notes, losses = contents.table, list(contents.notes), contents.losses
     seeds: dict[str, dict[str, str]] = {}
-    if found.points is None and found.tuned is None:
+    if contents.points is None and contents.tuned is None:
         table, filled = _filled_down(table)
         notes += filled
         seeds = {} if "seed" in table else _seed_columns(table, loss)
@@ -74,7 +74,7 @@ def with_row_per_run(found: Found, loss: str | None = None) -> Found:
         if mean and losses == ("loss",) and "loss" not in table:
             places = [(loss_rank(name) or ())[:1] for name in (mean, means[0])]
             losses = (mean,) if places[0] == places[1] else losses
-    return replace(found, table=table, notes=tuple(notes), losses=losses)
+    return replace(contents, table=table, notes=tuple(notes), losses=losses)
 
 
 def _filled_down(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
@@ -104,9 +104,9 @@ def _seed_columns(table: pd.DataFrame, loss: str | None) -> dict[str, dict[str, 
     """Metric → seed → its column; none unless one of the metrics is a loss."""
     metrics: dict[str, dict[str, str]] = {}
     for column in table:
-        if found := SEEDED.fullmatch(column):
-            metric = "_".join(filter(None, (found["before"], found["after"]))) or "loss"
-            metrics.setdefault(metric, {})[found["seed"]] = column
+        if match := SEEDED.fullmatch(column):
+            metric = "_".join(filter(None, (match["before"], match["after"]))) or "loss"
+            metrics.setdefault(metric, {})[match["seed"]] = column
     of_loss = [m for m in metrics if loss_rank(m) is not None and len(metrics[m]) > 1]
     has_other = any(loss_rank(c) is not None and not SEEDED.fullmatch(c) for c in table)
     if not of_loss or (of_loss == ["loss"] and has_other):
@@ -114,15 +114,17 @@ def _seed_columns(table: pd.DataFrame, loss: str | None) -> dict[str, dict[str, 
     seeds = metrics[min(of_loss, key=lambda m: loss_rank(m) or ())]
     if loss in seeds.values():
         return {}
-    return {metric: own for metric, own in metrics.items() if own.keys() == seeds.keys()}
+    return {
+        metric: by_seed for metric, by_seed in metrics.items() if by_seed.keys() == seeds.keys()
+    }
 
 
 def _melted(table: pd.DataFrame, metrics: dict[str, dict[str, str]]) -> pd.DataFrame:
     """A row for each seed of a row; without those that no metric is known of."""
     columns = [column for by_seed in metrics.values() for column in by_seed.values()]
-    rest = table.drop(columns=[*columns, *(metric for metric in metrics if metric in table)])
+    others = table.drop(columns=[*columns, *(metric for metric in metrics if metric in table)])
     parts = [
-        rest.assign(seed=seed, **{metric: table[by[seed]] for metric, by in metrics.items()})
+        others.assign(seed=seed, **{metric: table[by[seed]] for metric, by in metrics.items()})
         for seed in next(iter(metrics.values()))
     ]
     return pd.concat(parts).sort_index(kind="stable").reset_index(drop=True)
@@ -142,7 +144,7 @@ def _with_errors(
         if SPREAD.sub("", name).strip("_") in ("", MEAN.sub("", plain[mean]).strip("_"))
     ]
     for mean, column in pairs[:1]:
-        if all(found["error"] for found in spreads[column]):
+        if all(match["error"] for match in spreads[column]):
             return table.assign(**{f"{mean}_se": table[column]}), mean, []
         metric = MEAN.sub("", plain[mean]).strip("_")
         for n_seeds in (c for c in plain if plain[c].removeprefix(f"{metric}_") in N_SEEDS):

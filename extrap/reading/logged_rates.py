@@ -52,20 +52,23 @@ def with_logged_rates(
     ends, notes = points.groupby("run")["step"].max(), list[str]()
     for column, metric in rates.items():
         logged = points[points["metric"].eq(metric)].sort_values("step")
-        by_run = {run: own[["step", "value"]].to_numpy().T for run, own in logged.groupby("run")}
+        by_run = {
+            run: curve[["step", "value"]].to_numpy().T for run, curve in logged.groupby("run")
+        }
         table, name = table.drop(columns=column), short_name(column)
         if is_known:
             continue
         peaks = {
-            r: _peak(own[0], own[1], table.loc[r].to_dict(), ends[r]) for r, own in by_run.items()
+            r: _peak(curve[0], curve[1], table.loc[r].to_dict(), ends[r])
+            for r, curve in by_run.items()
         }
-        known = {run: peak for run, peak in peaks.items() if peak is not None}
-        values = {run: rate for run, (rate, _) in known.items()}
-        if len(known) < len(peaks):
+        known_peaks = {run: peak for run, peak in peaks.items() if peak is not None}
+        values = {run: rate for run, (rate, _) in known_peaks.items()}
+        if len(known_peaks) < len(peaks):
             name = f"{LARGEST}{name}"
-            values = {run: own[1].max() for run, own in by_run.items()}
+            values = {run: curve[1].max() for run, curve in by_run.items()}
         else:
-            ways = dict.fromkeys(way for _, way in known.values())
+            ways = dict.fromkeys(way for _, way in known_peaks.values())
             notes.append(note(ELSEWHERE, name, f"log: {' or '.join(ways)}"))
         table = table.assign(**{name: table.index.map(values)})
     return table, notes
@@ -104,14 +107,14 @@ def _peak(
     if warmup is None and (share := _number(settings, WARMUP_SHARES)) is not None:
         warmup = share * total
     kind = str(_setting(settings, SCHEDULES)).lower()
-    told = re.fullmatch(rf"(?:.*\.)?({'|'.join(SHAPES)})(?:_with_warmup)?", kind)
+    named_kind = re.fullmatch(rf"(?:.*\.)?({'|'.join(SHAPES)})(?:_with_warmup)?", kind)
     start = warmup or 0.0
-    for kind in [told[1]] if told else ("linear", "cosine"):
+    for kind in [named_kind[1]] if named_kind else ("linear", "cosine"):
         progress = (steps[last:] - start) / max(total - start, 1.0)
         shares = SHAPES[kind](np.clip(progress, 0.0, 1.0))
         is_used = shares > LEAST_SHARE
         starts = rates[last:][is_used] / shares[is_used]
-        if len(starts) < (1 if told else 2):
+        if len(starts) < (1 if named_kind else 2):
             continue
         one_step = 2 / (total * shares[is_used].min())  # a log may be one step late
         if starts.max() / starts.min() - 1 <= TOLERANCE + one_step:

@@ -111,9 +111,9 @@ def with_final_losses(
         )
     ordered = curves.drop_duplicates(["run", "step"], keep="last")  # the later row of a step
     by_run = ordered.sort_values(["run", "step"], kind="stable").groupby("run")["loss"]
-    found = by_run.agg(lambda loss: _final(loss.to_numpy(float), rule))
-    has_curve = losses.index.isin(found.index)
-    chosen = found.reindex(losses.index).astype(object).where(has_curve, None)
+    finals = by_run.agg(lambda loss: _final(loss.to_numpy(float), rule))
+    has_curve = losses.index.isin(finals.index)
+    chosen = finals.reindex(losses.index).astype(object).where(has_curve, None)
     said = f"the mean of the last {share:.3g} of" if name == "tail" else "the best of"
     notes = [f"the loss of a run is {said} its curve"]
     if not has_curve.all():
@@ -164,9 +164,9 @@ def loss_kind(runs: Runs) -> str:
 
     What was said when they were read counts before what the name and the values suggest.
     """
-    given = _noted(runs, LOSS_KIND)
-    if given and not (is_accuracy(runs) and given in ("nats", "bits")):
-        return given
+    stated_kind = _noted(runs, LOSS_KIND)
+    if stated_kind and not (is_accuracy(runs) and stated_kind in ("nats", "bits")):
+        return stated_kind
     name = _noted(runs, LOSS_COLUMN).lower()
     if is_accuracy(runs):
         return "accuracy"

@@ -35,12 +35,12 @@ from extrap.reading.names import (
     is_measured,
     is_recipe,
     known_name,
-    words,
+    split_words,
 )
 from extrap.reading.roles import MOST_CHOICES, ONE_AMOUNT, TRIED, tried_share
 from extrap.records import ROLES, WITHOUT_SEED, Runs, condition_text
 
-COUNTED = words("loss_se noise_scale flops wall_s updates n_params seed_sd n_seeds")
+COUNTED = split_words("loss_se noise_scale flops wall_s updates n_params seed_sd n_seeds")
 """Columns with a fixed meaning that set nothing."""
 MOST_KINDS = 30
 """Values of a column that may say of which kind a run is."""
@@ -75,17 +75,19 @@ def refuse_mixtures(
     if len(frame) < 2:
         return ()
     have = [str(c) for c in frame.columns]
-    known = {*runs.sizes, *runs.tuned, *runs.conditions, *PLAYED, *COUNTED}
-    names = [c for c in have if c not in known and may_set(c) and not _holds_roles(frame[c])]
+    accounted_for = {*runs.sizes, *runs.tuned, *runs.conditions, *PLAYED, *COUNTED}
+    names = [
+        c for c in have if c not in accounted_for and may_set(c) and not _holds_roles(frame[c])
+    ]
     sweep = _Sweep(frame, runs)
     if is_untuned:
         names = [c for c in names if not (known_name(c) in WORDS["tune"] and sweep.is_tried(c))]
     varying = {c: levels for c in names if (levels := sweep.varying(c))}
     pooled = [c for c in varying if {c, display_name(c, have)} & set(ignored)]
     pooled += [c for c in varying if c not in pooled and is_free_text(varying[c])]
-    asked = {c: levels for c, levels in varying.items() if c not in pooled}
-    if asked:
-        named = {display_name(c, have): asked[c] for c in _enough(asked, sweep.sizes)}
+    unsettled = {c: levels for c, levels in varying.items() if c not in pooled}
+    if unsettled:
+        named = {display_name(c, have): unsettled[c] for c in _enough(unsettled, sweep.sizes)}
         source, parts = runs.source or "the sweep", _parts(named, runs, sweep)
         rule = rule or f"a forecast is for one recipe, {source}"
         if part:
@@ -200,11 +202,11 @@ def _enough(varying: Mapping[str, Levels], sizes: Codes) -> list[str]:
     for name in sorted(varying, key=lambda c: (len(varying[c]), not is_recipe(c), len(c))):
         if all(follows(column, [name]) for column in varying):
             return [name]
-    kept: list[str] = []
+    chosen: list[str] = []
     for name in sorted(varying, key=lambda c: (not is_recipe(c), -len(varying[c]), len(c))):
-        if not kept or not follows(name, kept):
-            kept.append(name)
-    return kept
+        if not chosen or not follows(name, chosen):
+            chosen.append(name)
+    return chosen
 
 
 def _parts(varying: Mapping[str, Levels], runs: Runs, sweep: _Sweep) -> list[Choice]:
@@ -221,11 +223,11 @@ def _parts(varying: Mapping[str, Levels], runs: Runs, sweep: _Sweep) -> list[Cho
             continue
         if sweep.counts(levels):
             choices.append(Choice({"seed": name}, "as the seed"))
-        known = known_name(name)
-        if levels.is_positive and len(levels) >= (2 if known in RATES else TRIED):
-            if known not in (*WORDS["size"], *WORDS["data"]) and not COUNTED_NAME.search(name):
+        canonical = known_name(name)
+        if levels.is_positive and len(levels) >= (2 if canonical in RATES else TRIED):
+            if canonical not in (*WORDS["size"], *WORDS["data"]) and not COUNTED_NAME.search(name):
                 choices.append(Choice({"tune": [*runs.tuned, name]}, "as a tuned column"))
-            if known not in WORDS["tune"] and not RATE_NAME.search(known):
+            if canonical not in WORDS["tune"] and not RATE_NAME.search(canonical):
                 choices.append(Choice({"size": [*runs.sizes, name]}, "as a size"))
     return choices
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 
 
-def words(text: str) -> tuple[str, ...]:
+def split_words(text: str) -> tuple[str, ...]:
     """The words of a text."""
     return tuple(text.split())
 
@@ -21,22 +21,22 @@ PREFIX = re.compile(
 ENDINGS = ("min", "max", "mean", "best", "last", "std", "avg", "name", "type", "kind", "class")
 """Last parts of a name that say nothing without the part before them."""
 
-WIDTHS = words(
+WIDTHS = split_words(
     "width d_model n_embd hidden_size hidden_dim dim embed_dim model_dim embedding_dim n_embed "
     "n_hidden hidden channels units"
 )
-DEPTHS = words("depth n_layers n_layer num_layers num_hidden_layers layers")
-COUNTS = words(
+DEPTHS = split_words("depth n_layers n_layer num_layers num_hidden_layers layers")
+COUNTS = split_words(
     "n_params params num_params n_parameters num_parameters parameters param_count "
     "params_no_embed params_no_emb non_embedding_params n_params_total active_params"
 )
-PARAMS = (*COUNTS, *words("model_size size scale"))
-TOKENS = words(
+PARAMS = (*COUNTS, *split_words("model_size size scale"))
+TOKENS = split_words(
     "n_tokens tokens num_tokens train_tokens tokens_trained n_examples examples seen_examples "
     "n_samples num_samples dataset_size data_size dataset_tokens tokens_seen"
 )
-RATIOS = words("tokens_per_param tpp")
-COMPUTE = words(
+RATIOS = split_words("tokens_per_param tpp")
+COMPUTE = split_words(
     "flops compute train_flops training_flops total_flops flop flops_budget compute_budget budget "
     "training_compute"
 )
@@ -44,48 +44,56 @@ SYMBOLS = {"N": "params", "D": "tokens", "C": "flops", "L": "loss"}
 """What single letters are where `N` stands beside `D`, `C` or `D/N`, as in papers."""
 SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 MULTIPLES = {
-    **dict.fromkeys(words("k thousand"), 1e3),
-    **dict.fromkeys(words("m mn mio million"), 1e6),
-    **dict.fromkeys(words("b bn g mrd billion"), 1e9),
-    **dict.fromkeys(words("t tn trillion"), 1e12),
+    **dict.fromkeys(split_words("k thousand"), 1e3),
+    **dict.fromkeys(split_words("m mn mio million"), 1e6),
+    **dict.fromkeys(split_words("b bn g mrd billion"), 1e9),
+    **dict.fromkeys(split_words("t tn trillion"), 1e12),
     **dict(
-        zip(words("gflop tflop pflop eflop zflop"), (1e9, 1e12, 1e15, 1e18, 1e21), strict=True)
+        zip(
+            split_words("gflop tflop pflop eflop zflop"),
+            (1e9, 1e12, 1e15, 1e18, 1e21),
+            strict=True,
+        )
     ),
     "pf-day": 8.64e19,
     "pflop/s-day": 8.64e19,
 }
 """Unit in a header, in lower case and without a plural → how many of one it is."""
-RATES = words(
+RATES = split_words(
     "lr learning_rate max_lr peak_lr base_lr learningrate lr_max lr_peak initial_lr init_lr "
     "lr_mult eta η rate step_size"
 )
-DECAYS = words("weight_decay wd λ")
-BATCHES = words(
+DECAYS = split_words("weight_decay wd λ")
+BATCHES = split_words(
     "batch_size batch_size_tokens batch_size_seqs global_batch_size bs batch_tokens "
     "tokens_per_batch batch per_device_train_batch_size"
 )
 TOKEN_BATCHES = tuple(name for name in BATCHES if "token" in name)
-EXAMPLE_BATCHES = words("batch_size batch_size_seqs")
-LENGTHS = words("sequence_length seq_length seq_len context_length")
-STEPS = words("steps n_steps step num_steps train_steps max_steps total_steps iterations updates")
-TOTAL_STEPS = words("max_steps total_steps num_training_steps train_steps num_steps n_steps")
+EXAMPLE_BATCHES = split_words("batch_size batch_size_seqs")
+LENGTHS = split_words("sequence_length seq_length seq_len context_length")
+STEPS = split_words(
+    "steps n_steps step num_steps train_steps max_steps total_steps iterations updates"
+)
+TOTAL_STEPS = split_words("max_steps total_steps num_training_steps train_steps num_steps n_steps")
 """Settings of a trainer: the steps of the whole run."""
-LOGGED_STEPS = words(
+LOGGED_STEPS = split_words(
     "_step step global_step trainer/global_step train/global_step iteration iter epoch train/epoch"
 )
 """Columns of a log, in lower case, the finest first."""
-EPOCHS = words("epochs epoch n_epochs num_epochs")
-PROGRESS = words(
+EPOCHS = split_words("epochs epoch n_epochs num_epochs")
+PROGRESS = split_words(
     "_step step steps n_steps global_step iteration iterations iters training_iteration updates "
     "epoch epochs n_tokens tokens tokens_seen seen_examples consumed_tokens num_steps train_steps"
 )
 """Columns, in lower case, that say how far a run came."""
-LETTERS = dict(zip("wdhlLn", words("width d_model hidden_size depth depth params"), strict=True))
+LETTERS = dict(
+    zip("wdhlLn", split_words("width d_model hidden_size depth depth params"), strict=True)
+)
 """What one letter stands for in a header such as `d512`."""
-WARMUPS = words("warmup warmup_steps num_warmup_steps warmup_ratio warmup_frac")
-WARMUP_STEPS = words("warmup_steps num_warmup_steps warmup")
-WARMUP_SHARES = words("warmup_ratio warmup_frac warmup_fraction")
-SCHEDULES = words("lr_scheduler_type lr_scheduler lr_schedule scheduler schedule")
+WARMUPS = split_words("warmup warmup_steps num_warmup_steps warmup_ratio warmup_frac")
+WARMUP_STEPS = split_words("warmup_steps num_warmup_steps warmup")
+WARMUP_SHARES = split_words("warmup_ratio warmup_frac warmup_fraction")
+SCHEDULES = split_words("lr_scheduler_type lr_scheduler lr_schedule scheduler schedule")
 RUN_IDS = (
     *("run", "run_id", "run id", "run_name", "run name", "name", "id"),
     *("experiment", "experiment_id", "experiment_name", "exp", "trial", "trial_id", "job_id"),
@@ -95,11 +103,11 @@ RUN_NAMES = ("name", "run_name", "run name", "run", "experiment_name", "exp_name
 """Those that hold the names of runs, the likeliest first."""
 RUN_TIMES = ("created", "started", "start_time", "start time", "created_at", "end_time")
 """Columns of a table of runs: when each began or ended."""
-SEEDS = words(
+SEEDS = split_words(
     "seed random_seed rng_seed model_seed init_seed run_seed data_seed manual_seed torch_seed "
     "trial_seed random_state replicate repeat rep"
 )
-OTHERS = words(
+OTHERS = split_words(
     "momentum beta1 beta2 adam_beta1 adam_beta2 dropout temperature init_std init_scale eps "
     "grad_clip"
 )
@@ -179,7 +187,7 @@ SPREAD = re.compile(
     r"std(?:_?dev)?|sd|stdev|standard_deviation)(?:$|_)"
 )
 """What a name says of numbers beside a mean: their standard error, or standard deviation."""
-N_SEEDS = words(
+N_SEEDS = split_words(
     "n n_seeds num_seeds seeds #seeds n_runs num_runs runs #runs n_reps reps n_repeats repeats "
     "n_replicates replicates count n_trials"
 )
@@ -188,14 +196,14 @@ MEASURED = re.compile(r"^(train|val|valid|eval|test|summary|metrics?|perf|system
 SPEED = re.compile(r"^(perf|system)[./:]")
 """What trackers write before measurements of the machine."""
 IDENTITIES = frozenset(
-    words(
+    split_words(
         "id ids name names sweep group project entity job trial experiment exp run runs "
         "number index curve"
     )
 )
 """Words in the names of columns that say which run it is, or of which group."""
 BOOKKEEPING = IDENTITIES | frozenset(
-    words(
+    split_words(
         "note notes comment comments description user username owner author host hostname node "
         "nodes machine cuda device devices cpu cpus pid ip rank ranks world worker workers git "
         "commit md5 branch dirty version python platform os logdir artifact source checkpoint "
@@ -209,7 +217,7 @@ BOOKKEEPING = IDENTITIES | frozenset(
 )
 """Those, and words of what times or places a run."""
 PLACES = frozenset(
-    words(
+    split_words(
         "path paths dir folder file filename url uri hash sha time timestamp date s sec second "
         "seconds hour hours memory mem mfu throughput speed gpu gpus flops gflops tflops pflops "
         "eval log logging save seed seeds"
@@ -217,11 +225,13 @@ PLACES = frozenset(
 )
 """Those that do so whatever stands beside them."""
 OUTCOMES = frozenset(
-    words("grad gradient norm rms metric reward seen processed consumed final best last stopped")
+    split_words(
+        "grad gradient norm rms metric reward seen processed consumed final best last stopped"
+    )
 )
 """Words in the names of columns that were measured."""
 RECIPE = frozenset(
-    words(
+    split_words(
         "warmup cooldown decay wd schedule scheduler optimizer optimiser optim opt momentum beta "
         "beta1 beta2 betas eps epsilon dropout clip clipping batch bs lr learning rate data "
         "dataset corpus task domain tokenizer vocab arch architecture model activation init "
@@ -367,7 +377,7 @@ def synonyms(name: str) -> set[str]:
     return {word for group in ALIKE if name in group for word in group}
 
 
-def _words(column: str) -> set[str]:
+def name_words_of(column: str) -> set[str]:
     return set(re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column).lower()))
 
 
@@ -378,34 +388,34 @@ def plain_words(column: str) -> str:
 
 def is_recipe(column: str) -> bool:
     """Whether a column's name is that of a setting."""
-    return bool(_words(short_name(column)) & RECIPE) and not is_bookkeeping(column)
+    return bool(name_words_of(short_name(column)) & RECIPE) and not is_bookkeeping(column)
 
 
 def is_bookkeeping(column: str) -> bool:
     """Whether a column's name is that of what identifies, times or places a run."""
-    words = _words(short_name(column))
-    if words & {"log"} and from_logarithm(column):
+    name_words = name_words_of(short_name(column))
+    if name_words & {"log"} and from_logarithm(column):
         return False
-    is_sure = column.startswith("_") or words & PLACES
-    return bool(is_sure or (words & BOOKKEEPING and not words & RECIPE))
+    is_sure = column.startswith("_") or name_words & PLACES
+    return bool(is_sure or (name_words & BOOKKEEPING and not name_words & RECIPE))
 
 
 def is_identity(column: str) -> bool:
     """Whether a column's name is that of what says which run it is, or of which group."""
-    words = _words(short_name(column))
-    return bool(words & IDENTITIES) and not words & PLACES
+    name_words = name_words_of(short_name(column))
+    return bool(name_words & IDENTITIES) and not name_words & PLACES
 
 
 def is_measured(column: str) -> bool:
     """Whether a column's name is that of a metric."""
     name = short_name(column).lower()
-    words = _words(name)
-    is_metric = any(each.search(name) for each in (LOSS, ERROR, SCORE)) or name in OUTCOME
+    name_words = name_words_of(name)
+    is_metric = any(pattern.search(name) for pattern in (LOSS, ERROR, SCORE)) or name in OUTCOME
     plain = plain_words(column)
     is_metric |= bool(plain) and not SPREAD.sub("", plain)
     is_rate = RATE_NAME.search(_plain(short_name(column)))  # `final_lr` is set
     is_metric |= bool(SPEED.match(column))
-    outcomes = words & OUTCOMES - ({"final"} if is_rate else set())
+    outcomes = name_words & OUTCOMES - ({"final"} if is_rate else set())
     return is_metric or bool(outcomes and known_name(column) not in KNOWN)
 
 
@@ -417,13 +427,13 @@ def loss_rank(column: str) -> tuple[int, int, int] | None:
         return (len(HELD_OUT) + 3, 0, 0)
     if not (is_loss or is_error) or BESIDE.search(name):
         return None
-    held_out = [i for i, words in enumerate(HELD_OUT) if re.search(rf"(^|_)({words})", name)]
+    held_out = [i for i, pattern in enumerate(HELD_OUT) if re.search(rf"(^|_)({pattern})", name)]
     if held_out:
-        place = held_out[0]
+        rank = held_out[0]
     else:
-        place = len(HELD_OUT) + int(bool(re.search(r"(^|_)tr(ain|n)", name)))
+        rank = len(HELD_OUT) + int(bool(re.search(r"(^|_)tr(ain|n)", name)))
     kind = 0 if re.search(r"loss|nll|ent", name) else 1 if is_loss else 2
     n_words = len(re.findall(r"[a-z]+", name))
     if not held_out and n_words > 1 and re.search(r"ppl|perplexity", name):
-        place += 2  # of a task, `lambada_ppl`: a training loss is likelier
-    return (place + 4 * bool(EXTREME.search(column.lower())), kind, 0 if n_words <= 2 else 1)
+        rank += 2  # of a task, `lambada_ppl`: a training loss is likelier
+    return (rank + 4 * bool(EXTREME.search(column.lower())), kind, 0 if n_words <= 2 else 1)

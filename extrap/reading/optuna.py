@@ -150,15 +150,15 @@ def our_studies(storage: BaseStorage, names: Container[str]) -> list[StoredStudy
     Raises:
         StudyError: Another version wrote one of them.
     """
-    found = [study for study in _studies(storage) if study.key.size and study.key.name in names]
-    found = [study for study in found if list(study.metrics.values()) == [False]]
-    for study in found:
+    studies = [study for study in _studies(storage) if study.key.size and study.key.name in names]
+    studies = [study for study in studies if list(study.metrics.values()) == [False]]
+    for study in studies:
         study.fingerprint()
-    return found
+    return studies
 
 
 def _studies(storage: BaseStorage) -> list[StoredStudy]:
-    found = []
+    stored = []
     for study in storage.get_all_studies():
         maximised = [direction == StudyDirection.MAXIMIZE for direction in study.directions]
         called = study.system_attrs.get(METRIC_NAMES)
@@ -169,8 +169,8 @@ def _studies(storage: BaseStorage) -> list[StoredStudy]:
         name, attributes = study.study_name, study.user_attrs
         metrics = dict(zip(map(str, called), maximised, strict=True))
         key = parse_study_name(name) or StudyKey(name, "", ())
-        found.append(StoredStudy(name, key, study._study_id, attributes, metrics, storage))
-    return found
+        stored.append(StoredStudy(name, key, study._study_id, attributes, metrics, storage))
+    return stored
 
 
 def _with_sizes(studies: Iterable[StoredStudy]) -> list[StoredStudy]:
@@ -179,17 +179,17 @@ def _with_sizes(studies: Iterable[StoredStudy]) -> list[StoredStudy]:
     for study in studies:
         base = study.full_name if study.key.size else re.sub(r"\d+(\.\d+)?", "#", study.full_name)
         alike.setdefault(base, []).append(study)
-    found = []
+    sized = []
     for base, group in alike.items():
-        words = words_in_names([study.full_name for study in group])
-        words = [word for word in words if word in IN_NAMES]
-        is_sized = bool(set(words) - set(SEEDS))
+        size_words = words_in_names([study.full_name for study in group])
+        size_words = [word for word in size_words if word in IN_NAMES]
+        is_sized = bool(set(size_words) - set(SEEDS))
         for study in group:
-            numbers = [(word, number_in(study.full_name, word)) for word in words]
+            numbers = [(word, number_in(study.full_name, word)) for word in size_words]
             size = tuple((word, number) for word, number in numbers if number is not None)
             key = StudyKey(base.replace("#", "").strip(" ,;/&_-.=:"), "", size)
-            found.append(study._replace(key=key) if is_sized else study)
-    return found
+            sized.append(study._replace(key=key) if is_sized else study)
+    return sized
 
 
 def find_study(url: str, *, study: str | None = None, stage: str = "tune") -> Found:
@@ -224,7 +224,10 @@ def find_studies(
         DataError: There is no such study.
     """
     stored = _with_sizes(
-        one for each in studies for one in _studies(each._storage) if one.id == each._study_id
+        one
+        for handle in studies
+        for one in _studies(handle._storage)
+        if one.id == handle._study_id
     )
     if not any(one.key.stage == stage for one in stored):
         stored = [one._replace(key=one.key._replace(stage=stage)) for one in stored]
@@ -248,10 +251,10 @@ def _chosen(studies: Sequence[StoredStudy], source: str, name: str | None) -> li
             'by study.set_user_attr("width", 64) in each:',
             [Choice({"study": group}) for group in list(groups)[:MOST_CHOICES]],
         )
-    found = groups.get(name) or [study for study in studies if study.full_name == name]
-    if not found:
+    chosen = groups.get(name) or [study for study in studies if study.full_name == name]
+    if not chosen:
         raise DataError(f"{source} has no study {name!r}; it has {', '.join(groups)}.")
-    return found
+    return chosen
 
 
 def _are_one_sweep(studies: Sequence[StoredStudy]) -> bool:
@@ -263,8 +266,10 @@ def _are_one_sweep(studies: Sequence[StoredStudy]) -> bool:
         attributes.append(_scalars(first) | _scalars(study.attributes))
         forms.add((*study.metrics.items(), *sorted({n for trial in trials for n in trial.params})))
     sizes = [name for name in attributes[0] if known_name(name) in WORDS["size"]]
-    values = ([each.get(name) for each in attributes] for name in sizes)
-    return len(forms) == 1 and any(None not in own and len(set(own)) == len(own) for own in values)
+    values = ([scalars.get(name) for scalars in attributes] for name in sizes)
+    return len(forms) == 1 and any(
+        None not in column and len(set(column)) == len(column) for column in values
+    )
 
 
 def read_stored(studies: Sequence[StoredStudy], *, study: str, stage: str) -> Found:
@@ -287,23 +292,31 @@ def _read(studies: Sequence[StoredStudy], source: str, stage: str) -> Found:
         tuned += order
         for trial in study.trials():
             cell: tuple[Any, ...] = (i, trial.number)
-            own = {name: trial.params[name] for name in order if name in trial.params}
-            own |= trial.params
+            trial_params = {name: trial.params[name] for name in order if name in trial.params}
+            trial_params |= trial.params
             if study.is_ours:
                 if trial.state == TrialState.FAIL:  # of an attempt, which is repeated
                     continue
                 if problem := problem_of(trial):
                     notes.append(f"Trial {trial.number} of {names[i]!r} was left out: {problem}.")
                     continue
-                cell = (-1, study.key.size, *own.values(), trial.user_attrs.get(SEED))
+                cell = (-1, study.key.size, *trial_params.values(), trial.user_attrs.get(SEED))
             if cell not in runs:
-                runs[cell] = (_row(study, trial, columns, own, stage), _points(study, trial))
-                params.append(own)
-    found = [runs[cell] for cell in sorted(runs)]
-    points = [(run, *point) for run, (_, curve) in enumerate(found) for point in curve]
+                runs[cell] = (
+                    _row(study, trial, columns, trial_params, stage),
+                    _points(study, trial),
+                )
+                params.append(trial_params)
+    sorted_runs = [runs[cell] for cell in sorted(runs)]
+    points = [(run, *point) for run, (_, curve) in enumerate(sorted_runs) for point in curve]
     metrics = {name: is_up for study in studies for name, is_up in study.metrics.items()}
-    by_name = dict.fromkeys(name for own in params for name in own)
-    odd = {name for own in params for name, value in own.items() if not _is_positive(value)}
+    by_name = dict.fromkeys(name for trial_params in params for name in trial_params)
+    odd = {
+        name
+        for trial_params in params
+        for name, value in trial_params.items()
+        if not _is_positive(value)
+    }
     curves = None
     if len(metrics) == 1:
         curves = pd.DataFrame(points, columns=POINT[: max(map(len, points), default=3)])
@@ -311,7 +324,7 @@ def _read(studies: Sequence[StoredStudy], source: str, stage: str) -> Found:
     if names[1:] and not any(study.is_ours for study in studies):
         notes.append(f"{len(names)} studies are read as one sweep")
     return Found(
-        table=pd.DataFrame([row for row, _ in found]),
+        table=pd.DataFrame([row for row, _ in sorted_runs]),
         where=source,
         points=curves,
         notes=tuple(notes),
@@ -345,14 +358,17 @@ def _row(
     stage: str,
 ) -> dict[str, Any]:
     """Settings of a run and what came of it."""
-    own, is_complete = trial.user_attrs, trial.state == TrialState.COMPLETE
+    user_attrs, is_complete = trial.user_attrs, trial.state == TrialState.COMPLETE
     values = trial.values if is_complete and trial.values else [math.nan] * len(study.metrics)
     finite = [value if math.isfinite(value) else math.nan for value in values]
     is_lost = is_complete and len(finite) == 1 and math.isnan(finite[0])
     began = trial.datetime_start  # local time, which Optuna does not say
-    attributes = _scalars(own)
+    attributes = _scalars(user_attrs)
     if study.is_ours:
-        attributes = {SEED: own.get(SEED), **({ROLE: own[ROLE]} if ROLE in own else {})}
+        attributes = {
+            SEED: user_attrs.get(SEED),
+            **({ROLE: user_attrs[ROLE]} if ROLE in user_attrs else {}),
+        }
     row = {
         **columns,
         **(params | attributes | params),  # of one name a parameter counts
@@ -362,7 +378,7 @@ def _row(
         "started_at": began and began.astimezone(UTC).isoformat(timespec="seconds"),
     }
     if study.is_ours:
-        row |= own.get(RESULT, {}) | own.get(CONDITIONS, {})
+        row |= user_attrs.get(RESULT, {}) | user_attrs.get(CONDITIONS, {})
     return row if row["status"] == "complete" else row | dict.fromkeys(study.metrics, math.nan)
 
 
@@ -370,7 +386,7 @@ def _points(study: StoredStudy, trial: FrozenTrial) -> list[Sequence[float]]:
     """Step and loss of every point of a curve, and the moments of gradients measured there."""
     if not study.is_ours:
         return list(trial.intermediate_values.items())
-    moments = {step: rest for step, *rest in trial.user_attrs.get(GRADIENTS, [])}
+    moments = {step: values for step, *values in trial.user_attrs.get(GRADIENTS, [])}
     points = trial.user_attrs.get(CURVE, [])
     return [(step, loss, *moments.get(step, ())) for step, loss in points]
 
@@ -402,15 +418,15 @@ def cell_of(trial: FrozenTrial, size: tuple[tuple[str, float], ...], spec: Study
 
 def problem_of(trial: FrozenTrial) -> str:
     """What of a finished trial of ours is not as extrap writes it; nothing if all is well."""
-    own = trial.user_attrs
+    user_attrs = trial.user_attrs
     sound = {
         "parameters": all(map(_is_positive, trial.params.values())),
-        SEED: own.get(SEED) is None or type(own[SEED]) is int,
-        ROLE: isinstance(own.get(ROLE, ""), str),
-        RESULT: _is_table(own.get(RESULT, {})),
-        CONDITIONS: _is_table(own.get(CONDITIONS, {})),
-        CURVE: _are_points(own.get(CURVE, []), 2),
-        GRADIENTS: _are_points(own.get(GRADIENTS, []), 3),
+        SEED: user_attrs.get(SEED) is None or type(user_attrs[SEED]) is int,
+        ROLE: isinstance(user_attrs.get(ROLE, ""), str),
+        RESULT: _is_table(user_attrs.get(RESULT, {})),
+        CONDITIONS: _is_table(user_attrs.get(CONDITIONS, {})),
+        CURVE: _are_points(user_attrs.get(CURVE, []), 2),
+        GRADIENTS: _are_points(user_attrs.get(GRADIENTS, []), 3),
         "values": trial.state not in ENDED or len(trial.values or ()) == 1,
     }
     wrong = [name for name, is_sound in sound.items() if not is_sound]

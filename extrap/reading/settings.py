@@ -48,10 +48,10 @@ def name_column(table: pd.DataFrame) -> str | None:
     return None
 
 
-def words_in_names(names: Sequence[str], *, known: bool = True) -> list[str]:
+def words_in_names(names: Sequence[str], *, only_known: bool = True) -> list[str]:
     """Words that stand before a number in all names, with several values: `mlp_width16_lr0.002`.
 
-    Of those that are `known` only, or of all.
+    Of names that are `only_known`, or of all.
 
     Example:
         >>> words_in_names(["mlp_width16_lr0.002", "mlp_width32_lr0.004"])
@@ -60,7 +60,9 @@ def words_in_names(names: Sequence[str], *, known: bool = True) -> list[str]:
 
     def pairs_in(name: str) -> dict[str, str]:
         pairs = PIECE.findall(name[:MOST_NAME])
-        named = [(_last_words(text) or ("" if known else text), number) for text, number in pairs]
+        named = [
+            (_last_words(text) or ("" if only_known else text), number) for text, number in pairs
+        ]
         return {word: number for word, number in named if word}
 
     first = pairs_in(names[0]) if names else {}
@@ -86,15 +88,15 @@ def number_in(name: str, column: str) -> float | None:
         >>> number_in("sweep-params1.5M", "params")
         1500000.0
     """
-    found = re.search(
+    match = re.search(
         rf"(?<![A-Za-z0-9]){re.escape(column)}\s?[=:_\-]?\s?"
         r"(?P<value>\d+p\d+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?P<times>[kKmMbBtT]?)"
         r"(?![A-Za-z0-9])",
         name[:MOST_NAME],
     )
-    if found is None:
+    if match is None:
         return None
-    return float(found["value"].replace("p", ".")) * MULTIPLES.get(found["times"].lower(), 1.0)
+    return float(match["value"].replace("p", ".")) * MULTIPLES.get(match["times"].lower(), 1.0)
 
 
 def _last_words(text: str) -> str:
@@ -126,7 +128,7 @@ def read_yaml(path: Path, kind: type = dict) -> Any:
     import yaml
 
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8", errors="replace"))
+        content = yaml.safe_load(path.read_text(encoding="utf-8", errors="replace"))
     except (yaml.YAMLError, ValueError):
         return kind()
-    return found if isinstance(found, kind) else kind()
+    return content if isinstance(content, kind) else kind()

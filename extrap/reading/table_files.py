@@ -121,8 +121,8 @@ def _fault(error: Exception) -> str:
         return "it is not text in UTF-8; save it as CSV in UTF-8."
     if isinstance(error, pd.errors.EmptyDataError):
         return "all of its lines are empty; write a header and a row for every run."
-    if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error)):
-        expected, line, saw = found.groups()
+    if match := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error)):
+        expected, line, saw = match.groups()
         return (
             f"a row has {expected} cells as the header has, line {line} has {saw}; quote cells "
             "that hold the separator."
@@ -184,15 +184,15 @@ def _separator(lines: Sequence[str], default: str) -> str:
     """What separates cells: the sign that splits the first lines into the same number of them."""
     lines = [*filter(str.strip, lines)]
     for start in range(len(lines)):  # lines of a title come first
-        found = {}
+        n_cells_by = {}
         for sign in SEPARATORS:
             with suppress(csv.Error):  # one cell is huge
                 rows = csv.reader(lines[start : start + SNIFFED], delimiter=sign)
                 n_cells = {len(row) for row in rows}
                 if len(n_cells) == 1 and max(n_cells) > 1:
-                    found[sign] = max(n_cells)
-        if found:
-            return max(found, key=lambda sign: found[sign])
+                    n_cells_by[sign] = max(n_cells)
+        if n_cells_by:
+            return max(n_cells_by, key=lambda sign: n_cells_by[sign])
     return default
 
 
@@ -239,16 +239,20 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
 
 def _read_json(path: Path) -> pd.DataFrame:
-    found = json.loads(path.read_text(encoding="utf-8-sig"))
-    if isinstance(found, dict) and len(found) == 1:  # {"runs": […]}
-        found = next(iter(found.values()))
-    if isinstance(found, list) and found and all(isinstance(row, dict) for row in found):
-        return frame_of_rows(found)
-    if isinstance(found, dict) and found and all(isinstance(c, list) for c in found.values()):
-        return pd.DataFrame(found, dtype=object)
+    content = json.loads(path.read_text(encoding="utf-8-sig"))
+    if isinstance(content, dict) and len(content) == 1:  # {"runs": […]}
+        content = next(iter(content.values()))
+    if isinstance(content, list) and content and all(isinstance(row, dict) for row in content):
+        return frame_of_rows(content)
+    if (
+        isinstance(content, dict)
+        and content
+        and all(isinstance(c, list) for c in content.values())
+    ):
+        return pd.DataFrame(content, dtype=object)
     raise DataError(
         f"a table in JSON is a list of objects, one per run, or an object of columns, got "
-        f"{type(found).__name__} in {path}; write it so."
+        f"{type(content).__name__} in {path}; write it so."
     )
 
 

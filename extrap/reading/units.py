@@ -137,15 +137,15 @@ def check_units(frame: pd.DataFrame, sizes: Sequence[str] = ()) -> tuple[str, ..
         is_power = (ratios - power * math.log(10)).abs().le(math.log(CONSTANT)).mean() > 0.5
         used = {names[name] for name in (*left, *right)}
         sides = [" × ".join(side) for side in (left, right)]
-        words = (
+        message = (
             f"{sides[0]} should be {f'{factor:g} × ' if factor > 1 else ''}{sides[1]}, it is "
             f"{math.exp(middle):.3g} times that (median of {len(ratios)} runs)"
         )
         if power and is_power and used & set(sizes):
             signs = {**dict.fromkeys(left, -power), **dict.fromkeys(right, power)}
             choices = [_mended(names[name], by) for name, by in signs.items()]
-            raise DataError(f"{words}; say which has another unit:", choices)
-        notes.append(f"{words}; nothing was rescaled")
+            raise DataError(f"{message}; say which has another unit:", choices)
+        notes.append(f"{message}; nothing was rescaled")
     return tuple(notes)
 
 

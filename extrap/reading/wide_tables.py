@@ -99,17 +99,17 @@ def check_wide(wide: Sequence[str], names: Sequence[str], where: str) -> None:
     setting = LETTERS.get(last, last)
     values_of = [name.removeprefix(before) for name in columns]
     is_count = values_of in ([str(i + first) for i in range(len(columns))] for first in (0, 1))
-    rest = [name for name in names if name not in columns]
+    others = [name for name in names if name not in columns]
     if not setting or loss_rank(setting):
-        is_rate = not any(known_name(name) in RATES for name in rest)
+        is_rate = not any(known_name(name) in RATES for name in others)
         of_size = "params" if values_of[0][-1:].isalpha() else "width"
         setting = "seed" if is_count else "lr" if is_rate and of_size == "width" else of_size
-    kept = f"id_vars={rest}, " if rest else ""
+    id_vars = f"id_vars={others}, " if others else ""
     cut = f'.replace({{"{setting}": r"^{re.escape(before)}"}}, "", regex=True)' if before else ""
     meant = "" if setting == LETTERS.get(last, last) else f", {setting} being what the headers are"
     raise DataError(
         f"a row is a run, {where} has one column per value ({columns[0]}, {columns[1]}, …): "
-        f'melt it to one row per run, in pandas with df.melt({kept}var_name="{setting}", '
+        f'melt it to one row per run, in pandas with df.melt({id_vars}var_name="{setting}", '
         f'value_name="loss"){cut}{meant}.'
     )
 

@@ -58,10 +58,12 @@ def find_on_disk(path: Path, *, study: str | None) -> Found | None:
 
         return read_copy(path, study=study)
     if states:
-        return _found(path, _of_trainer(states))
+        return _contents_of_logs(path, _of_trainer(states))
     if logs:
         parts = ((log.parent, log.with_name("hparams.yaml"), log) for log in logs)
-        return _found(path, ((home, read_yaml(own), read_table(log)) for home, own, log in parts))
+        return _contents_of_logs(
+            path, ((home, read_yaml(hparams), read_table(log)) for home, hparams, log in parts)
+        )
     if events:
         from extrap.reading.trackers.tensorboard import read
 
@@ -79,7 +81,7 @@ def find_on_disk(path: Path, *, study: str | None) -> Found | None:
     )
 
 
-def _found(root: Path, logged: Iterable[Logged]) -> Found:
+def _contents_of_logs(root: Path, logged: Iterable[Logged]) -> Found:
     runs: list[tuple[str, dict[str, Any], str]] = []
     points: list[pd.DataFrame] = []
     for home, settings, table in logged:
@@ -119,10 +121,10 @@ def _of_trainer(paths: list[Path]) -> Iterator[Logged]:
 def _read_json(path: Path) -> dict[str, Any]:
     require_file(path)
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise DataError(
             f"{path} is no JSON ({first_line(error)}); a run may have been writing it: leave it "
             "out."
         ) from error
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}

@@ -74,11 +74,11 @@ def _read_long(table: pd.DataFrame, run: str, step: str, state: str | None, wher
     counts = {c: table[c].astype(str).groupby(codes).nunique() for c in others}
     metrics = [c for c in others if counts[c].gt(1).any() and _has_numbers(table[c])]
     settings = table.loc[~table[run].duplicated(), [c for c in others if c not in metrics]]
-    words = [""] * len(names)
+    statuses = [""] * len(names)
     if state is not None:
-        words = _filled(table[state]).groupby(codes).last().fillna("").tolist()
+        statuses = _filled(table[state]).groupby(codes).last().fillna("").tolist()
     return tracked(
-        list(zip(map(str, names), settings.to_dict("records"), words, strict=True)),
+        list(zip(map(str, names), settings.to_dict("records"), statuses, strict=True)),
         points_of(codes, table[step], table[metrics]),
         where=where,
         notes=[_note(names, table)],
@@ -96,20 +96,20 @@ def check_rows_are_runs(table: pd.DataFrame, settings: Sequence[str]) -> None:
     would pass for a replicate of the others.
     """
     step = next(iter(_called(LOGGED_STEPS, table)), None)
-    known = [c for c in _are_set(table, settings) if c != step]
-    if step is None or _are_set([step], settings) or not known:
+    set_columns = [c for c in _are_set(table, settings) if c != step]
+    if step is None or _are_set([step], settings) or not set_columns:
         return
-    texts = table[known].astype(str)
+    texts = table[set_columns].astype(str)
     repeats = table[texts.duplicated(keep=False)]
-    runs = [texts[c] for c in known]
-    others = [c for c in repeats if c not in (step, *known)]
+    runs = [texts[c] for c in set_columns]
+    others = [c for c in repeats if c not in (step, *set_columns)]
     others = [c for c in others if known_name(c) in KNOWN or not _has_numbers(repeats[c])]
     if len(repeats) < max(1, len(table) / 2) or _varying(repeats, others, runs):
         return
     steps = repeats[step].astype(str).groupby(runs).agg(frozenset)
-    is_seeded = any(known_name(c) in SEEDS for c in known)
+    is_seeded = any(known_name(c) in SEEDS for c in set_columns)
     if steps.map(len).gt(1).all() and (is_seeded or len(steps) > 1 == steps.nunique()):
-        listed = ", ".join(shown(c) for c in known)
+        listed = ", ".join(shown(c) for c in set_columns)
         raise DataError(
             f"a row is a run, {len(repeats)} rows with equal {listed} differ in {shown(step)}: "
             f"they look like the steps of a run. Keep the last row of each run, or give every run "

@@ -133,16 +133,16 @@ def _runs_of(client: Any, where: str, study: str | None) -> list[Any]:
     """The runs of the experiment that is named, or of the only one that has runs."""
     experiments = client.search_experiments(max_results=MOST_RUNS)
     names = {one.experiment_id: one.name for one in experiments}
-    wanted = [key for key, name in names.items() if study in (None, key, name)]
-    found = client.search_runs(wanted, max_results=MOST_RUNS) if wanted else []
-    with_runs = {run.info.experiment_id for run in found}
+    experiment_ids = [key for key, name in names.items() if study in (None, key, name)]
+    runs = client.search_runs(experiment_ids, max_results=MOST_RUNS) if experiment_ids else []
+    with_runs = {run.info.experiment_id for run in runs}
     if len(with_runs) != 1:
         listed = ", ".join(shown(names[key]) for key in with_runs or names)
         holds = "several experiments" if with_runs else f"no experiment {study or ''!r} with runs"
         raise DataError(
             f"{where} holds {holds}; name one of {listed} with {argument('study', ...)}."
         )
-    return sorted(found, key=lambda run: run.info.start_time or 0)
+    return sorted(runs, key=lambda run: run.info.start_time or 0)
 
 
 def _as_logged(value: float) -> float:

@@ -16,8 +16,8 @@ from dataclasses import replace
 import pandas as pd
 
 from extrap.reading.cells import ERROR, is_empty, numbers_of, read_numbers, texts_of
+from extrap.reading.contents import Contents
 from extrap.reading.endings import read_losses
-from extrap.reading.found import Found
 from extrap.reading.names import (
     MEAN,
     N_SEEDS,
@@ -41,7 +41,7 @@ MOST_SEEDS = 1000
 """A larger number in a column such as `n` counts no seeds."""
 
 
-def with_row_per_run(contents: Found, loss: str | None = None) -> Found:
+def with_row_per_run(contents: Contents, loss: str | None = None) -> Contents:
     """A source whose table has a row per run, if it can be read so; `loss` is what was asked for.
 
     Raises:

@@ -45,7 +45,7 @@ def with_logged_rates(
 
     Args:
         table: A row for each run.
-        points: What was logged, see `Found`.
+        points: What was logged, see `Contents`.
         rates: Column of a rate → the metric of its points.
         is_known: Whether the rates of the runs are known from elsewhere; then these are left out.
     """

@@ -377,7 +377,7 @@ def synonyms(name: str) -> set[str]:
     return {word for group in ALIKE if name in group for word in group}
 
 
-def name_words_of(column: str) -> set[str]:
+def _name_words(column: str) -> set[str]:
     return set(re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column).lower()))
 
 
@@ -388,12 +388,12 @@ def plain_words(column: str) -> str:
 
 def is_recipe(column: str) -> bool:
     """Whether a column's name is that of a setting."""
-    return bool(name_words_of(short_name(column)) & RECIPE) and not is_bookkeeping(column)
+    return bool(_name_words(short_name(column)) & RECIPE) and not is_bookkeeping(column)
 
 
 def is_bookkeeping(column: str) -> bool:
     """Whether a column's name is that of what identifies, times or places a run."""
-    name_words = name_words_of(short_name(column))
+    name_words = _name_words(short_name(column))
     if name_words & {"log"} and from_logarithm(column):
         return False
     is_sure = column.startswith("_") or name_words & PLACES
@@ -402,14 +402,14 @@ def is_bookkeeping(column: str) -> bool:
 
 def is_identity(column: str) -> bool:
     """Whether a column's name is that of what says which run it is, or of which group."""
-    name_words = name_words_of(short_name(column))
+    name_words = _name_words(short_name(column))
     return bool(name_words & IDENTITIES) and not name_words & PLACES
 
 
 def is_measured(column: str) -> bool:
     """Whether a column's name is that of a metric."""
     name = short_name(column).lower()
-    name_words = name_words_of(name)
+    name_words = _name_words(name)
     is_metric = any(pattern.search(name) for pattern in (LOSS, ERROR, SCORE)) or name in OUTCOME
     plain = plain_words(column)
     is_metric |= bool(plain) and not SPREAD.sub("", plain)

@@ -35,7 +35,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from extrap.errors import Choice, DataError, StudyError, without_password
-from extrap.reading.found import Found
+from extrap.reading.contents import Contents
 from extrap.reading.names import SEEDS, WORDS, known_name
 from extrap.reading.settings import number_in, words_in_names
 from extrap.reading.storages import open_to_read, storage_faults
@@ -192,7 +192,7 @@ def _with_sizes(studies: Iterable[StoredStudy]) -> list[StoredStudy]:
     return sized
 
 
-def find_study(url: str, *, study: str | None = None, stage: str = "tune") -> Found:
+def find_study(url: str, *, study: str | None = None, stage: str = "tune") -> Contents:
     """Read the runs of a study, and what it says of its columns; nothing is written or created.
 
     Args:
@@ -215,7 +215,7 @@ def find_study(url: str, *, study: str | None = None, stage: str = "tune") -> Fo
 
 def find_studies(
     studies: Sequence[Study], source: str, *, study: str | None = None, stage: str = "tune"
-) -> Found:
+) -> Contents:
     """Read the trials of study objects, which are one sweep; each may be in a storage of its own.
 
     As in `find_study`, but all are of the stage where none is named `NAME/check/SIZE=VALUE`.
@@ -272,12 +272,12 @@ def _are_one_sweep(studies: Sequence[StoredStudy]) -> bool:
     )
 
 
-def read_stored(studies: Sequence[StoredStudy], *, study: str, stage: str) -> Found:
+def read_stored(studies: Sequence[StoredStudy], *, study: str, stage: str) -> Contents:
     """The runs of one stage of a study of ours, from `our_studies`."""
     return _read(studies, study, stage)
 
 
-def _read(studies: Sequence[StoredStudy], source: str, stage: str) -> Found:
+def _read(studies: Sequence[StoredStudy], source: str, stage: str) -> Contents:
     """The trials of one study, or of several that are one sweep.
 
     Rows of ours are in the order of size, tuned values, seed, whichever process trained them
@@ -323,7 +323,7 @@ def _read(studies: Sequence[StoredStudy], source: str, stage: str) -> Found:
         curves = curves.rename(columns={"loss": "value"}).assign(metric=next(iter(metrics)))
     if names[1:] and not any(study.is_ours for study in studies):
         notes.append(f"{len(names)} studies are read as one sweep")
-    return Found(
+    return Contents(
         table=pd.DataFrame([row for row, _ in sorted_runs]),
         where=source,
         points=curves,

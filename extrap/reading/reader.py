@@ -21,8 +21,8 @@ from extrap.reading.columns import (
     missing_column,
     require_column,
 )
+from extrap.reading.contents import Contents, renamed_in, with_named_settings
 from extrap.reading.endings import ended_early, has_settings, is_progress, read_status
-from extrap.reading.found import Found, renamed_in, with_named_settings
 from extrap.reading.layouts import with_row_per_run
 from extrap.reading.losses import (
     loss_kind,
@@ -204,7 +204,7 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
     parts = infer_parts(contents, request)
     played = (*parts.sizes, *parts.tuned, parts.loss, *filter(None, [parts.seed]), *parts.unused)
     called = {c: c if c in (*sizes, *(tuned or ())) else display_name(c, have) for c in played}
-    shown = replace(
+    displayed = replace(
         parts,
         sizes=tuple(called[name] for name in parts.sizes),
         tuned=tuple(called[name] for name in parts.tuned),
@@ -215,8 +215,8 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
         if called[name] != name
     ]
     if not sizes and isinstance(source, str | Path):
-        check_rows_are_runs(contents.table, (*shown.sizes, *shown.tuned))
-    runs, pooled = _runs(contents, shown, request, notes), tuple[str, ...]()
+        check_rows_are_runs(contents.table, (*displayed.sizes, *displayed.tuned))
+    runs, pooled = _runs(contents, displayed, request, notes), tuple[str, ...]()
     if request.is_sweep:
         ignored = pooled = request.ignore
         if not may_mix:
@@ -273,7 +273,7 @@ def announced_runs(
     return read_sweep(source, Request(**{**defaults, **options}), may_mix=may_mix)
 
 
-def _opened(source: Any, request: Request) -> tuple[Found, Request, list[str], list[str]]:
+def _opened(source: Any, request: Request) -> tuple[Contents, Request, list[str], list[str]]:
     """A source with the rows and columns that were asked for, and what applies to it.
 
     Also notes on what was left out, and on what was read otherwise than it is written.
@@ -330,7 +330,7 @@ def _with_names(request: Request, renamed: Mapping[str, str]) -> Request:
     return replace(request, **names, where=where)
 
 
-def _applicable(contents: Found, request: Request) -> tuple[Request, list[str]]:
+def _applicable(contents: Contents, request: Request) -> tuple[Request, list[str]]:
     """A request without what only other tables need, and notes of what that is."""
     have, elsewhere = contents.have, request.elsewhere
     if not elsewhere:
@@ -360,7 +360,7 @@ def _applicable(contents: Found, request: Request) -> tuple[Request, list[str]]:
     return request, [note(UNUSED, text) for text in unused]
 
 
-def _with_names_of_sweep(contents: Found, request: Request) -> tuple[Found, list[str]]:
+def _with_names_of_sweep(contents: Contents, request: Request) -> tuple[Contents, list[str]]:
     """Runs whose columns are called as in the sweep, and notes of those that are not."""
     have, names, losses = contents.have, dict[str, str](), request.losses or contents.losses
     settings = (*request.size, *(request.tune or ()), request.seed, *request.conditions)
@@ -386,7 +386,7 @@ def _with_names_of_sweep(contents: Found, request: Request) -> tuple[Found, list
     return contents.renamed(names), [note(OTHER_NAME, n, column) for column, n in names.items()]
 
 
-def _runs(contents: Found, parts: Parts, request: Request, notes: list[str]) -> Runs:
+def _runs(contents: Contents, parts: Parts, request: Request, notes: list[str]) -> Runs:
     """The runs of a source whose columns are known; rows keep their number to the end."""
     sizes, tuned, stage = parts.sizes, parts.tuned, request.stage
     seed, metric = parts.seed or request.seed, _metric(contents, parts.loss)
@@ -474,7 +474,7 @@ def _require_rates(rates: pd.Series, cells: pd.Series) -> None:
 
 
 def _losses(
-    contents: Found, table: pd.DataFrame, metric: str, request: Request, notes: list[str]
+    contents: Contents, table: pd.DataFrame, metric: str, request: Request, notes: list[str]
 ) -> tuple[pd.Series, pd.DataFrame | None]:
     """The losses of runs, empty where there is none, and their curves."""
     rule, cells = parse_final(request.final), table[metric]
@@ -493,7 +493,7 @@ def _losses(
     return cells, points
 
 
-def _metric(contents: Found, name: str, option: str = "loss") -> str:
+def _metric(contents: Contents, name: str, option: str = "loss") -> str:
     """The column of a metric."""
     return require_column(name, contents.have, contents.where, option=option, is_metric=True)
 
@@ -510,7 +510,7 @@ def unused_of(runs: Runs) -> set[str]:
     return {text for (text,) in values_of(runs.notes, UNUSED)}
 
 
-def _recipe(contents: Found, request: Request, played: Sequence[str]) -> tuple[str, ...]:
+def _recipe(contents: Contents, request: Request, played: Sequence[str]) -> tuple[str, ...]:
     """The conditions: those that were asked for, and settings of which one value was asked for.
 
     Larger runs may not record them.
@@ -542,7 +542,7 @@ def _check_parts(
         )
 
 
-def _renamed(contents: Found, arguments: Mapping[str, str], notes: list[str]) -> pd.DataFrame:
+def _renamed(contents: Contents, arguments: Mapping[str, str], notes: list[str]) -> pd.DataFrame:
     """The table with columns under the names that were asked for, each by an argument."""
     table, have = contents.table, contents.have
     for name, option in arguments.items():
@@ -562,7 +562,7 @@ def _renamed(contents: Found, arguments: Mapping[str, str], notes: list[str]) ->
     return table
 
 
-def _in_names(contents: Found, column: str) -> pd.Series | None:
+def _in_names(contents: Contents, column: str) -> pd.Series | None:
     """What the names of the runs say of a column; None unless all do."""
     if contents.names is None:
         return None

@@ -31,8 +31,8 @@ from extrap.reading.cells import (
     read_numbers,
 )
 from extrap.reading.columns import display_name, find_column, missing_column, require_column
+from extrap.reading.contents import Contents
 from extrap.reading.endings import REACHED, given_status, shares_of_steps
-from extrap.reading.found import Found
 from extrap.reading.logged_rates import refuse_largest_logged
 from extrap.reading.names import (
     BATCHES,
@@ -100,7 +100,7 @@ class Parts:
     unused: tuple[str, ...] = ()
 
 
-def infer_parts(contents: Found, request: Request) -> Parts:
+def infer_parts(contents: Contents, request: Request) -> Parts:
     """Fill in the parts that were not given; of a few larger runs, no sweep, nothing is tuned.
 
     The conditions play no other part; the first of the maximised metrics may serve as the loss.
@@ -114,8 +114,8 @@ def infer_parts(contents: Found, request: Request) -> Parts:
     both = [c for c in sizes if c in (contents.tuned or ()) and (contents.sizes or c in RATES)]
     if both and tuned is None:
         raise DataError(
-            f"a size is not tuned, {both[0]} is a tuned parameter of {contents.where}; leave it out "
-            f"of {argument('size')}."
+            f"a size is not tuned, {both[0]} is a tuned parameter of {contents.where}; leave it "
+            f"out of {argument('size')}."
         )
     if sizes and tuned is not None:
         if is_sweep and _have_gaps(contents, tuned):
@@ -155,7 +155,7 @@ def infer_parts(contents: Found, request: Request) -> Parts:
 class _Columns:
     """The columns that may still play a part, and their values in the runs with a loss."""
 
-    def __init__(self, contents: Found, loss: str) -> None:
+    def __init__(self, contents: Contents, loss: str) -> None:
         self.contents = contents
         self.have = contents.have
         self.kinds = kinds_of(self.have)
@@ -223,7 +223,7 @@ class _Columns:
         return levels.is_positive
 
 
-def _losses(contents: Found, request: Request) -> list[str]:
+def _losses(contents: Contents, request: Request) -> list[str]:
     """The loss, which is what the source names, else the likeliest; then other held-out losses.
 
     Of larger runs it is no other than what the source names.
@@ -302,8 +302,8 @@ def _sizes(
     formulas = [logs[name] for name in logs if not columns.of(name).depends_on(codes)]
     if formulas:
         raise DataError(
-            f"runs of one {model} in {columns.contents.where} differ in a logarithm; define what it "
-            "is of:",
+            f"runs of one {model} in {columns.contents.where} differ in a logarithm; define what "
+            "it is of:",
             [Choice({"let": formulas})],
         )
     if amount is not None and _is_axis(amount, model, columns):
@@ -478,7 +478,7 @@ def _no_size(columns: _Columns) -> DataError:
     )
 
 
-def _have_gaps(contents: Found, names: Iterable[str]) -> bool:
+def _have_gaps(contents: Contents, names: Iterable[str]) -> bool:
     """Whether a column that was asked for is empty anywhere."""
     columns = [find_column(name, contents.have, contents.where) for name in names]
     return any(bool(levels_of(contents.table[c]).codes.min() < 0) for c in columns if c)
@@ -535,7 +535,7 @@ def _decider(columns: _Columns, name: str, is_given: BoolArray) -> str | None:
 
 
 def _several(
-    part: str, names: Sequence[str], contents: Found, *, together: bool = False
+    part: str, names: Sequence[str], contents: Contents, *, together: bool = False
 ) -> DataError:
     """The error to raise where several columns could play a part, or one of no known name."""
     called = [display_name(name, contents.have) for name in names[:MOST_CHOICES]]
@@ -580,7 +580,7 @@ def _follows(levels: Levels, other: Levels, cells: Codes) -> bool:
 def sentence(
     parts: Parts,
     called: Mapping[str, str],
-    contents: Found,
+    contents: Contents,
     pooled: Sequence[str] = (),
     *,
     split: tuple[str | None, str | None] | None = None,

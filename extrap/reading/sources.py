@@ -24,7 +24,7 @@ import pandas as pd
 from extrap.errors import DataError, argument, shown
 from extrap.reading.cells import read_numbers
 from extrap.reading.columns import find_column, missing_column, require_column
-from extrap.reading.found import Found, joined
+from extrap.reading.contents import Contents, joined
 from extrap.reading.frames import is_table
 from extrap.reading.request import Request, Where
 from extrap.reading.selecting import selected_rows, with_definitions
@@ -40,7 +40,7 @@ SERVERS = ("http://", "https://", "mlflow+")
 DATABASES = (".db", ".sqlite", ".sqlite3")
 
 
-def find_runs(source: Any, request: Request) -> Found:
+def find_runs(source: Any, request: Request) -> Contents:
     """Read a source as whatever it is.
 
     The settings that were asked for tell a table of steps from one of runs.
@@ -66,7 +66,7 @@ def find_runs(source: Any, request: Request) -> Found:
             return history
         if request.size:
             check_rows_are_runs(table, settings)
-    return Found(
+    return Contents(
         table=table,
         where=where,
         points=None if curves is None else read_curves(curves, table),
@@ -146,7 +146,7 @@ def read_rows(
         table, notes = without_repeated_header(read_table(source))
     if table.empty:
         raise DataError(f"a table needs at least one row, {source_name} has none.")
-    table = Found(table=table, where=source_name).renamed(rename or {}).table
+    table = Contents(table=table, where=source_name).renamed(rename or {}).table
     table = with_definitions(table, [let] if isinstance(let, str) else list(let), source_name)
     table, selected = selected_rows(table, where or {}, source_name)
     return table.reset_index(drop=True), [*notes, *selected]
@@ -188,13 +188,13 @@ def _studies(source: Any) -> list[Any]:
     return items if are_all else []
 
 
-def _tracker_contents(source: Any, request: Request) -> Found | None:
+def _tracker_contents(source: Any, request: Request) -> Contents | None:
     """What a storage or a tracker has; None of a table. Each is imported where it is needed."""
     if isinstance(source, str | Path):
         return _contents_at(source, request.study, request.stage)
     if isinstance(source, Runs):
         curves = source.curves()
-        return Found(
+        return Contents(
             table=source.to_frame(),
             where=source.source or _source_name(source),
             points=None if curves is None else curves.rename(columns={"loss": "value"}),
@@ -214,7 +214,7 @@ def _tracker_contents(source: Any, request: Request) -> Found | None:
     return read_run_objects(source) if are_runs(source) else None
 
 
-def _contents_at(source: str | Path, study: str | None, stage: str) -> Found | None:
+def _contents_at(source: str | Path, study: str | None, stage: str) -> Contents | None:
     """What stands at an address, and a file that is a database has one, or at a path."""
     address, is_text = str(source), isinstance(source, str)
     is_file = is_text and address.startswith("file:///")

@@ -24,7 +24,7 @@ import pandas as pd
 
 from extrap.errors import DataError, first_line, shown
 from extrap.files import require_file
-from extrap.reading.found import Found, points_of, run_name, tracked
+from extrap.reading.contents import Contents, points_of, run_name, tracked
 from extrap.reading.frames import frame_of_rows, single_values
 from extrap.reading.settings import hydra_settings, read_yaml, settings_in
 from extrap.reading.table_files import read_table
@@ -40,7 +40,7 @@ Logged = tuple[Path, dict[str, Any], pd.DataFrame]
 """The folder of a run, its settings, and a table with one row per step."""
 
 
-def find_on_disk(path: Path, *, study: str | None) -> Found | None:
+def find_on_disk(path: Path, *, study: str | None) -> Contents | None:
     """What a folder holds, or a file that is a run of its own; None of any other file.
 
     Raises:
@@ -81,7 +81,7 @@ def find_on_disk(path: Path, *, study: str | None) -> Found | None:
     )
 
 
-def _contents_of_logs(root: Path, logged: Iterable[Logged]) -> Found:
+def _contents_of_logs(root: Path, logged: Iterable[Logged]) -> Contents:
     runs: list[tuple[str, dict[str, Any], str]] = []
     points: list[pd.DataFrame] = []
     for home, settings, table in logged:

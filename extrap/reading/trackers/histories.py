@@ -17,8 +17,8 @@ import pandas as pd
 
 from extrap.errors import DataError, shown
 from extrap.reading.cells import is_empty
+from extrap.reading.contents import Contents, points_of, tracked
 from extrap.reading.endings import state_column
-from extrap.reading.found import Found, points_of, tracked
 from extrap.reading.names import (
     KNOWN,
     LOGGED_STEPS,
@@ -35,7 +35,7 @@ LINE = " - "
 """Between the name and the metric of a line in a chart."""
 
 
-def read_history(table: pd.DataFrame, where: str, settings: Sequence[str] = ()) -> Found | None:
+def read_history(table: pd.DataFrame, where: str, settings: Sequence[str] = ()) -> Contents | None:
     """The runs and points of a table with a row per step; None of any other table.
 
     A step differs within a run. Where a setting does too (a size such as its tokens, a tuned
@@ -58,7 +58,7 @@ def read_history(table: pd.DataFrame, where: str, settings: Sequence[str] = ()) 
     return None
 
 
-def _read_chart(table: pd.DataFrame, where: str) -> Found:
+def _read_chart(table: pd.DataFrame, where: str) -> Contents:
     step, *lines = table
     points = points_of(0, table[step], table[[c for c in lines if not c.endswith(EDGES)]])
     names = points["metric"].str.rpartition(LINE)
@@ -68,7 +68,9 @@ def _read_chart(table: pd.DataFrame, where: str) -> Found:
     return tracked(settings, points, where=where, notes=[_note(runs, table)])
 
 
-def _read_long(table: pd.DataFrame, run: str, step: str, state: str | None, where: str) -> Found:
+def _read_long(
+    table: pd.DataFrame, run: str, step: str, state: str | None, where: str
+) -> Contents:
     codes, names = pd.factorize(table[run], use_na_sentinel=False)
     others = [c for c in table if c not in (run, step, state)]
     counts = {c: table[c].astype(str).groupby(codes).nunique() for c in others}

@@ -22,8 +22,8 @@ from urllib.parse import quote
 import pandas as pd
 
 from extrap.errors import DataError, argument, first_line, shown
+from extrap.reading.contents import Contents, points_of, tracked
 from extrap.reading.copies import copy_database
-from extrap.reading.found import Found, points_of, tracked
 from extrap.reading.settings import as_number
 
 PREFIX = "mlflow+"
@@ -46,7 +46,7 @@ def is_database(path: Path) -> bool:
     return True
 
 
-def read_copy(path: Path, *, study: str | None) -> Found:
+def read_copy(path: Path, *, study: str | None) -> Contents:
     """The runs of a folder of files, `mlruns/EXPERIMENT/RUN/…`, or of an SQLite file.
 
     Raises:
@@ -61,7 +61,7 @@ def read_copy(path: Path, *, study: str | None) -> Found:
         return _read(f"sqlite:///{copy}", str(path), study, is_copy=True)
 
 
-def read_store(address: str, *, study: str | None) -> Found:
+def read_store(address: str, *, study: str | None) -> Contents:
     """The runs of an experiment on a server, or of whatever else the client opens.
 
     Raises:
@@ -94,7 +94,7 @@ def _faults(where: str) -> Iterator[None]:
         ) from error
 
 
-def _read(uri: str, where: str, study: str | None, *, is_copy: bool) -> Found:
+def _read(uri: str, where: str, study: str | None, *, is_copy: bool) -> Contents:
     os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # else the client opens no folder
     from mlflow.tracking import MlflowClient
 

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from extrap.errors import DataError, first_line
-from extrap.reading.found import Found, run_name, tracked
+from extrap.reading.contents import Contents, run_name, tracked
 from extrap.reading.settings import hydra_settings, settings_in
 
 MARK = "tfevents"
@@ -74,7 +74,7 @@ class EventLog:
         }
 
 
-def read(folder: Path, files: list[Path]) -> Found:
+def read(folder: Path, files: list[Path]) -> Contents:
     """The runs of event files."""
     settings: dict[str, dict[str, Any]] = {}
     rows = []

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from extrap.errors import DataError, first_line
-from extrap.reading.found import Found, points_of, tracked
+from extrap.reading.contents import Contents, points_of, tracked
 from extrap.reading.frames import single_values
 
 SCHEME = "wandb://"
@@ -29,7 +29,7 @@ def are_runs(source: Any) -> bool:
     return type(source).__module__.startswith("wandb.") and hasattr(source, "__iter__")
 
 
-def read_project(address: str) -> Found:
+def read_project(address: str) -> Contents:
     """The runs of `wandb://ENTITY/PROJECT`, asked of the server that wandb is logged into.
 
     Raises:
@@ -47,7 +47,7 @@ def read_project(address: str) -> Found:
     return read_run_objects(runs, where=address)
 
 
-def read_run_objects(objects: Iterable[Any], *, where: str = "the list of runs") -> Found:
+def read_run_objects(objects: Iterable[Any], *, where: str = "the list of runs") -> Contents:
     """Runs as a table, and their points.
 
     The objects have `config`, `summary`, `state`, `id`, `name` and `scan_history`.

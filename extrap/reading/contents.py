@@ -24,7 +24,7 @@ OURS = ("run", "status", "stage")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Found:
+class Contents:
     """A table of runs, the points of their curves, and what the source knows of them.
 
     Attributes:
@@ -72,7 +72,7 @@ class Found:
         curves = points.drop(columns="metric", errors="ignore").rename(columns={"value": "loss"})
         return curves.reset_index(drop=True)
 
-    def renamed(self, names: Mapping[str, str]) -> Found:
+    def renamed(self, names: Mapping[str, str]) -> Contents:
         """The same with columns under other names, old name → new name.
 
         Raises:
@@ -108,7 +108,7 @@ def renamed_in(record: Any, fields: Sequence[str], names: Mapping[str, str]) -> 
     }
 
 
-def joined(parts: Sequence[Found], where: str) -> Found:
+def joined(parts: Sequence[Contents], where: str) -> Contents:
     """The rows and points of several sources, one after the other; no server is asked."""
     starts = accumulate((len(part.table) for part in parts), initial=0)
     points = [
@@ -157,7 +157,7 @@ def tracked(
     summaries: Sequence[Mapping[str, Any]] | None = None,
     losses: tuple[str, ...] = ("loss",),
     notes: Iterable[str] = (),
-) -> Found:
+) -> Contents:
     """Runs of a tracker as a table: what was set, and the last value of every metric.
 
     What was logged under the name of a setting, as the course of a learning rate, is a metric.
@@ -185,7 +185,7 @@ def tracked(
         }
         for (name, settings, status), summary in zip(runs, summaries, strict=True)
     ]
-    contents = Found(
+    contents = Contents(
         table=frame_of_rows(rows),
         where=where,
         points=points,
@@ -212,7 +212,7 @@ def tracked(
     return replace(contents, table=table, metrics=others, notes=(*contents.notes, *rate_notes))
 
 
-def with_named_settings(contents: Found) -> Found:
+def with_named_settings(contents: Contents) -> Contents:
     """A source with the settings that stand in the names of its runs, `width=64,lr=0.01`.
 
     Of words before a number, `run-h64-lr0.01`, those are read that are called a tuned value or a
@@ -222,7 +222,7 @@ def with_named_settings(contents: Found) -> Found:
     return replace(contents, table=contents.table.assign(**new), notes=(*contents.notes, *notes))
 
 
-def _in_names(contents: Found) -> tuple[dict[str, list[Any]], list[str]]:
+def _in_names(contents: Contents) -> tuple[dict[str, list[Any]], list[str]]:
     """The settings in the names of runs, and notes on those that are no `key=value`."""
     new, notes = dict[str, list[Any]](), list[str]()
     if contents.names is None or contents.table.empty:

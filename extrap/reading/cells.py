@@ -24,11 +24,12 @@ from extrap.reading.names import MULTIPLES, SUPERSCRIPTS
 from extrap.records.notes import MARKED, note
 
 SPELLED_NAN = ("nan", "+nan", "-nan")
+"""Text, in lower case, that is a float NaN: content, and no number."""
 NO_VALUE = ("", "-", "--", "–", "—", "n/a", "N/A", "#N/A", "NA", "n.a.")
 """What stands in an empty cell."""
 EMPTY = (*NO_VALUE, "None", "nan", "NaN", "<NA>", "NaT")
 """Cells without a value, as text."""
-ERROR = re.compile(r"\s*\(?\s*(?:±|\+/?-|\\pm)\s*(?P<error>[\d.eE+-]+).*")
+ERROR_AFTER_NUMBER = re.compile(r"\s*\(?\s*(?:±|\+/?-|\\pm)\s*(?P<error>[\d.eE+-]+).*")
 """A standard error after a number."""
 BRACKET = re.compile(r"(?<=[\dkKmMbBtT])[*_]*\s?[(\[][^A-Za-z]*[)\]]$")
 """A difference or an interval after a number."""
@@ -37,15 +38,18 @@ WITH_MARKS = re.compile(
     r"tensor\((?P<tensor>[^,()]+).*\)"
 )
 """A number in bold or with a footnote, a multiplier, a tensor as text."""
-PLAIN = r"^\s*[+-]?[\d.,]*(?:[eE][+-]?\d+)?\s?[kKmMbBtT]?\s*$"
+PLAIN_NUMBER = r"^\s*[+-]?[\d.,]*(?:[eE][+-]?\d+)?\s?[kKmMbBtT]?\s*$"
 """No cell of another form holds more than a number."""
-COUNT = re.compile(
+SCALED_NUMBER = re.compile(
     r"(?P<number>[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)\s?(?P<times>[kKmMbBtT]?)"
 )
-POWER = re.compile(
+"""A plain number, with commas between thousands and a letter for its multiple."""
+POWER_PATTERN = re.compile(
     r"(?P<base>\d+(?:\.\d+)?)\s?(?:\^|\*\*)\s?\(?(?P<exponent>[-+]?\d+(?:\.\d+)?)\)?"
 )
+"""A power such as `2^-7` or `2**-7`."""
 POWER_OF_TEN = re.compile(r"\s*[×x*·]\s*10\s*(?:\^|\*\*)?\s*\{?([-+]?\d+)\}?$")
+"""The end of a number such as `3 × 10^5`."""
 Codes = NDArray[np.intp]
 """One number a row: which value of a column, or combination of values, it has; -1 for none."""
 
@@ -92,13 +96,13 @@ def texts_of(values: pd.Series) -> pd.Series:
     values = values[~is_empty(values)]
     if not is_string:
         values = values[[isinstance(cell, str) for cell in values]].astype(str)
-    return values[~values.str.contains(PLAIN).astype(bool)] if len(values) else values
+    return values[~values.str.contains(PLAIN_NUMBER).astype(bool)] if len(values) else values
 
 
 def marked_notes(values: pd.Series, column: str) -> list[str]:
     """A note on the cells of a column that hold more than a number."""
     texts = texts_of(values).str.strip()
-    texts = [text for text in texts if not ERROR.search(text)]  # see `layouts`
+    texts = [text for text in texts if not ERROR_AFTER_NUMBER.search(text)]  # see `layouts`
     marked = [text for text in texts if math.isnan(_plain(text)) and math.isfinite(_written(text))]
     return [
         note(MARKED, len(marked), column, shown(text), f"{_written(text):g}")
@@ -151,16 +155,16 @@ def _written(text: str) -> float:
         text = POWER_OF_TEN.sub(r"e\1", text.translate(SUPERSCRIPTS).replace("−", "-"))
         number = _plain(text)
     if math.isnan(number):
-        marked = WITH_MARKS.fullmatch(BRACKET.sub("", ERROR.sub("", text)).strip())
+        marked = WITH_MARKS.fullmatch(BRACKET.sub("", ERROR_AFTER_NUMBER.sub("", text)).strip())
         number = _plain((marked["number"] or marked["tensor"]) if marked else "")
     return number
 
 
 def _plain(text: str) -> float:
-    if count := COUNT.fullmatch(text):
+    if count := SCALED_NUMBER.fullmatch(text):
         return float(count["number"].replace(",", "")) * MULTIPLES.get(count["times"].lower(), 1.0)
     try:
-        if power := POWER.fullmatch(text):
+        if power := POWER_PATTERN.fullmatch(text):
             return float(float(power["base"]) ** float(power["exponent"]))
         return float(text)  # beyond the range of floats, which pandas 2.2 does not read
     except OverflowError:

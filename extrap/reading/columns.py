@@ -10,17 +10,17 @@ from extrap.errors import Choice, DataError, argument, shown
 from extrap.reading.losses import loss_unit
 from extrap.reading.names import (
     ALIKE,
-    COMPUTE,
-    DEPTHS,
-    EPOCHS,
+    COMPUTE_NAMES,
+    DEPTH_NAMES,
+    EPOCH_NAMES,
     HELD_OUT,
     LAST_WORDS,
     MEASURED,
-    PARAMS,
-    SEEDS,
-    STEPS,
-    TOKENS,
-    WIDTHS,
+    PARAMS_NAMES,
+    SEED_NAMES,
+    STEP_NAMES,
+    TOKEN_NAMES,
+    WIDTH_NAMES,
     bare_name,
     known_name,
     loss_rank,
@@ -28,20 +28,23 @@ from extrap.reading.names import (
     synonyms,
 )
 
-MOST_NAME = 100
+MOST_NAME_CHARACTERS = 100
 """Characters of a name that an error shows."""
-MOST_NEAR, NEARLY = 6, 0.1
+MOST_NAMES_OFFERED, LIKENESS_MARGIN = 6, 0.1
 """Names that an error offers; those whose likeness is within this of the nearest are as near."""
 
-SIZES = (WIDTHS, DEPTHS, PARAMS, TOKENS, COMPUTE)
-TRAINING = "tr(?:ain|n)"
-UNITS = {
+SIZE_QUANTITIES = (WIDTH_NAMES, DEPTH_NAMES, PARAMS_NAMES, TOKEN_NAMES, COMPUTE_NAMES)
+"""Quantities that a size column may be of."""
+TRAINING_PATTERN = "tr(?:ain|n)"
+"""What the name of a loss on training data says."""
+UNIT_PHRASES = {
     **{"perplexity": "a perplexity", "bits": "in bits", "error": "an error rate"},
     **{"nats": "a log loss", "accuracy": "what an accuracy leaves"},
 }
-PARTS: dict[str, object] = {
-    **{"loss": "nats", "seed": SEEDS, "steps": STEPS},
-    **{"params": PARAMS, "tokens": TOKENS, "compute": COMPUTE},
+"""Unit of a loss → what a message says of a loss in it."""
+QUANTITY_OF_ARGUMENT: dict[str, object] = {
+    **{"loss": "nats", "seed": SEED_NAMES, "steps": STEP_NAMES},
+    **{"params": PARAMS_NAMES, "tokens": TOKEN_NAMES, "compute": COMPUTE_NAMES},
 }
 """Argument → the quantity of the column that it names, where that column's name does not say."""
 
@@ -125,7 +128,7 @@ def missing_column(
     missing.
     """
     near = [c for c in _nearest(name, have) if _may_mean(c, name, option)]
-    names = ", ".join(c if len(c) <= MOST_NAME else shown(c) for c in have[:12])
+    names = ", ".join(c if len(c) <= MOST_NAME_CHARACTERS else shown(c) for c in have[:12])
     missing = f"{where} has no column {name!r}"
     if not near:
         todo = f"; name one with {argument(option, ...)}" if option else ""
@@ -184,7 +187,7 @@ def loss_like(
     if formula:
         formula = f"{written[sweep_loss]} = {formula.format(written[other])}"
         choices = [Choice({"let": formula, **more})]
-    units = [UNITS[loss_unit(other)], UNITS[unit]]
+    units = [UNIT_PHRASES[loss_unit(other)], UNIT_PHRASES[unit]]
     raise DataError(
         f"runs are compared in one unit, {other} of {where} is {units[0]}, the loss of the sweep "
         f"{units[1]}; write:",
@@ -195,25 +198,27 @@ def loss_like(
 def _is_on_same_data(loss: str, sweep_loss: str) -> bool:
     """Whether a loss may be of the data of another, whose name may say nothing of them."""
     plain = (re.sub(r"[\W_]+", "_", name.lower()) for name in (loss, sweep_loss))
-    kinds = (*HELD_OUT, TRAINING)
+    kinds = (*HELD_OUT, TRAINING_PATTERN)
     data = [next((k for k in kinds if re.search(f"(^|_)({k})", n)), "") for n in plain]
-    return data[0] == data[1] or (not data[1] and data[0] != TRAINING)
+    return data[0] == data[1] or (not data[1] and data[0] != TRAINING_PATTERN)
 
 
 def _may_mean(guess: str, name: str, option: str | None) -> bool:
     """Whether a column may be what was asked for: it is of no other quantity."""
     quantity, asked_quantity = _quantity(guess), _quantity(name)
     if option == "size":
-        return quantity in (None, asked_quantity, *SIZES)
-    if asked_quantity is None and option in PARTS:
-        asked_quantity = PARTS[option]
+        return quantity in (None, asked_quantity, *SIZE_QUANTITIES)
+    if asked_quantity is None and option in QUANTITY_OF_ARGUMENT:
+        asked_quantity = QUANTITY_OF_ARGUMENT[option]
     return quantity is None or asked_quantity is None or quantity == asked_quantity
 
 
 def _quantity(name: str) -> object:
     """What a column of that name counts, sets or measures; None where the name does not say."""
     canonical = known_name(name)
-    groups = (group for group in (*ALIKE, COMPUTE, STEPS, EPOCHS) if canonical in group)
+    groups = (
+        group for group in (*ALIKE, COMPUTE_NAMES, STEP_NAMES, EPOCH_NAMES) if canonical in group
+    )
     return next(groups, None) or (loss_unit(name) if loss_rank(name) else None)
 
 
@@ -222,16 +227,18 @@ def _nearest(name: str, have: Sequence[str]) -> list[str]:
     canonical = known_name(name)
     for means in ({canonical}, synonyms(canonical)):
         if same := [column for column in have if known_name(column) in means]:
-            return same[:MOST_NEAR]
+            return same[:MOST_NAMES_OFFERED]
     bare = {bare_name(column).lower(): column for column in reversed(have)}
     for names in (bare, {known_name(column): column for column in reversed(have)}):
-        near = difflib.get_close_matches(name.lower(), names, n=MOST_NEAR, cutoff=0.5)
+        near = difflib.get_close_matches(name.lower(), names, n=MOST_NAMES_OFFERED, cutoff=0.5)
         ratios = [
             difflib.SequenceMatcher(None, name.lower(), candidate).ratio() for candidate in near
         ]
         if near:
             scored = zip(near, ratios, strict=True)
             return [
-                names[candidate] for candidate, ratio in scored if ratio > max(ratios) - NEARLY
+                names[candidate]
+                for candidate, ratio in scored
+                if ratio > max(ratios) - LIKENESS_MARGIN
             ]
     return []

@@ -15,11 +15,11 @@ from extrap.reading.cells import is_empty
 from extrap.reading.columns import require_column
 from extrap.reading.frames import frame_of_rows
 from extrap.reading.logged_rates import with_logged_rates
-from extrap.reading.names import NAMED, RATES, known_name, synonyms
+from extrap.reading.names import RATE_NAMES, SETTINGS_IN_RUN_NAMES, known_name, synonyms
 from extrap.reading.settings import number_in, settings_in, words_in_names
 from extrap.records.notes import ELSEWHERE, note
 
-OURS = ("run", "status", "stage")
+TABLE_COLUMNS = ("run", "status", "stage")
 """Columns that a table of runs has anyway; a tracker's setting of that name is `config.NAME`."""
 
 
@@ -174,13 +174,18 @@ def tracked(
     if summaries is None:
         summaries = _last_values(points, len(runs))
     metrics = dict.fromkeys(metric for summary in summaries for metric in summary)
-    reserved = {*OURS, *(name for _, settings, _ in runs for name in settings)} - {*losses}
+    reserved = {*TABLE_COLUMNS, *(name for _, settings, _ in runs for name in settings)} - {
+        *losses
+    }
     called = {metric: f"summary.{metric}" if metric in reserved else metric for metric in metrics}
     rows = [
         {
             "run": name,
             "status": status,
-            **{f"config.{k}" if k in metrics or k in OURS else k: v for k, v in settings.items()},
+            **{
+                f"config.{k}" if k in metrics or k in TABLE_COLUMNS else k: v
+                for k, v in settings.items()
+            },
             **{called[metric]: value for metric, value in summary.items()},
         }
         for (name, settings, status), summary in zip(runs, summaries, strict=True)
@@ -202,11 +207,11 @@ def tracked(
     rates = {
         column: contents.logged[column]
         for column in contents.metrics
-        if known_name(column) in RATES and not column.startswith("summary.")
+        if known_name(column) in RATE_NAMES and not column.startswith("summary.")
     }
     if not rates or callable(points):
         return contents
-    is_known = any(known_name(column) in RATES for column in setting_columns)
+    is_known = any(known_name(column) in RATE_NAMES for column in setting_columns)
     table, rate_notes = with_logged_rates(contents.table, points, rates, is_known=is_known)
     others = tuple(column for column in contents.metrics if column not in rates)
     return replace(contents, table=table, metrics=others, notes=(*contents.notes, *rate_notes))
@@ -227,7 +232,9 @@ def _in_names(contents: Contents) -> tuple[dict[str, list[Any]], list[str]]:
     new, notes = dict[str, list[Any]](), list[str]()
     if contents.names is None or contents.table.empty:
         return new, notes
-    have = {c for c in contents.table if not (c in contents.metrics and known_name(c) in RATES)}
+    have = {
+        c for c in contents.table if not (c in contents.metrics and known_name(c) in RATE_NAMES)
+    }
     names = contents.table[contents.names].astype(str).tolist()
     first = settings_in(names[0])
     pairs = [settings_in(name) for name in names] if first else []
@@ -236,7 +243,7 @@ def _in_names(contents: Contents) -> tuple[dict[str, list[Any]], list[str]]:
             new[key] = [settings[key] for settings in pairs]
     known_names = {known_name(c) for c in (*(have - {*contents.metrics}), *new)}
     for word in words_in_names(names):
-        if word in NAMED and not known_names & {word, *synonyms(word)}:
+        if word in SETTINGS_IN_RUN_NAMES and not known_names & {word, *synonyms(word)}:
             new[word] = [number_in(name, word) for name in names]
             notes.append(note(ELSEWHERE, word, "names of the runs"))
     return new, notes

@@ -13,7 +13,8 @@ TIMEOUT_S = 60.0
 """Several processes may write to one SQLite file; each waits this long for its turn."""
 WRITE_AHEAD = 2
 """Bytes 18 and 19 of a file whose newest pages are in a log beside it."""
-TRIES = 20
+N_COPY_TRIES = 20
+"""Copies of files that change meanwhile, before the source is given up."""
 
 
 def copy_database(source: Path, copy: Path) -> None:
@@ -49,7 +50,7 @@ def _copy_files(source: Path, copy: Path) -> None:
 
     A connection to a file with a log would write beside it, even one that only reads.
     """
-    for _ in range(TRIES):
+    for _ in range(N_COPY_TRIES):
         parts = [p for end in ("", "-journal", "-wal") if (p := Path(f"{source}{end}")).exists()]
         before = [part.stat().st_mtime_ns for part in parts]
         for part in parts:

@@ -11,7 +11,7 @@ import pandas as pd
 from extrap.errors import Choice, DataError, shown
 from extrap.reading.cells import is_empty, numbers_of, texts_of
 from extrap.reading.names import (
-    PROGRESS,
+    PROGRESS_NAMES,
     bare_name,
     is_identity,
     is_recipe,
@@ -21,46 +21,55 @@ from extrap.reading.names import (
 from extrap.records.runs import STATUSES
 
 COMPLETE = split_words("finished completed done success succeeded terminated ok")
+"""Words for a run that came to its end."""
 UNFINISHED = split_words(
     "fail crash crashed error errored killed cancelled canceled aborted abort timeout timed_out "
     "oom out_of_memory node_fail interrupted preempted preempting pending queued paused running "
     "scheduled waiting"
 )
+"""Words for a run that failed, was stopped, or has not ended yet."""
 ABSENT = split_words("failed fails failure crashes dnf memory not none null skipped missing")
+"""Words that stand in place of the loss of a run that failed."""
 DIVERGED = split_words(
     "diverged diverges divergence div nan inf infinity ∞ exploded explodes blew unstable"
 )
-WORDS = {status: status for status in STATUSES}
-WORDS |= dict.fromkeys(COMPLETE, "complete") | dict.fromkeys(UNFINISHED, "failed")
+"""Words that stand in place of the loss of a run that diverged."""
+STATUS_OF_WORD = {status: status for status in STATUSES}
+STATUS_OF_WORD |= dict.fromkeys(COMPLETE, "complete") | dict.fromkeys(UNFINISHED, "failed")
 """What trackers, tuners and clusters call a run that ended, or has not ended yet → status."""
-LOST = dict.fromkeys((*UNFINISHED, *ABSENT), "failed") | dict.fromkeys(DIVERGED, "diverged")
+STATUS_OF_LOSS_WORD = dict.fromkeys((*UNFINISHED, *ABSENT), "failed") | dict.fromkeys(
+    DIVERGED, "diverged"
+)
 """Words in place of a loss → status."""
 COLUMN = re.compile(r"(^|[_.])(status|state|outcome)$")
 """Names of columns that hold such words; a column of any name does if it holds nothing else."""
-ENOUGH = 1000
+N_STATUS_CELLS = 1000
 """Cells by which a column is known to hold such words."""
 REACHED = 0.95
 """Of the steps that runs of a size reach; a run of fewer is not complete."""
 MOST_SHORT = 0.3
 """Share of the runs up to which a column of fewer steps is of early ends; beyond it, set."""
-UNITS = frozenset(split_words("step epoch iteration iter update token sample example"))
+STEP_UNITS = frozenset(split_words("step epoch iteration iter update token sample example"))
+"""What a number of steps counts."""
 IS_REACHED = frozenset(
     split_words(
         "last final completed complete done reached actual stopped current seen processed ran"
     )
 )
+"""Words in the name of a number of steps that a run reached."""
 IS_PLANNED = frozenset(
     split_words("max total num n planned target budget scheduled requested maximum")
 )
+"""Words in the name of a number of steps that was planned."""
 BESIDE_UNITS = frozenset(split_words("train training trained trainer global of"))
 """Words that stand in the name of a number of steps, reached or planned, and no other word may."""
-SHARES = frozenset(
+SHARE_WORDS = frozenset(
     split_words("progress completion fraction percent pct done finished completed complete")
 )
 """Words of columns that say which share of its steps a run came, or whether it ended."""
 
 
-def state_column(table: pd.DataFrame, statuses: Mapping[str, str] = WORDS) -> str | None:
+def state_column(table: pd.DataFrame, statuses: Mapping[str, str] = STATUS_OF_WORD) -> str | None:
     """The column `status`, else one of such a name that holds a word for it, else one of words."""
     if "status" in table:
         return "status"
@@ -68,7 +77,9 @@ def state_column(table: pd.DataFrame, statuses: Mapping[str, str] = WORDS) -> st
     for column in table:
         cells = table[column]
         if not pd.api.types.is_numeric_dtype(cells.dtype) and not is_recipe(str(column)):
-            cell_words = {_word(cell) for cell in cells[~is_empty(cells)].head(ENOUGH).astype(str)}
+            cell_words = {
+                _word(cell) for cell in cells[~is_empty(cells)].head(N_STATUS_CELLS).astype(str)
+            }
             shares[str(column)] = len(cell_words & statuses.keys()) / max(len(cell_words), 1)
     named = [c for c in shares if COLUMN.search(_word(bare_name(c))) and shares[c] > 0]
     whole = [c for c in shares if shares[c] == 1 and not is_identity(c)]
@@ -85,7 +96,11 @@ def read_losses(cells: pd.Series, column: str) -> tuple[pd.Series, list[str]]:
     texts = texts[texts.str.match(r"\W*[A-Za-z∞]").astype(bool)] if len(texts) else texts
     said: dict[str, str] = {}
     for text in texts.unique():
-        statuses = {LOST[word] for word in re.split(r"[^a-z∞]+", text.lower()) if word in LOST}
+        statuses = {
+            STATUS_OF_LOSS_WORD[word]
+            for word in re.split(r"[^a-z∞]+", text.lower())
+            if word in STATUS_OF_LOSS_WORD
+        }
         if statuses:
             said[text] = min(statuses)  # diverged before failed
     status = texts.map(said).reindex(cells.index)
@@ -112,7 +127,7 @@ def read_status(
 
 
 def given_status(
-    table: pd.DataFrame, statuses: Mapping[str, str] = WORDS
+    table: pd.DataFrame, statuses: Mapping[str, str] = STATUS_OF_WORD
 ) -> tuple[pd.Series, list[str]]:
     """The status that a table gives each run, NaN where it gives none, and notes.
 
@@ -195,14 +210,14 @@ def ended_early(
 def is_progress(column: str) -> bool:
     """Whether a column says how far a run came, by its name."""
     parts = _parts(column)
-    return short_name(column).lower() in PROGRESS or bool(parts and parts[1] & IS_REACHED)
+    return short_name(column).lower() in PROGRESS_NAMES or bool(parts and parts[1] & IS_REACHED)
 
 
 def _parts(column: str) -> tuple[str, set[str]] | None:
     """The unit in the name of a number of steps, and the words beside it; None of any other."""
     plain = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", short_name(column)).lower()
     parts = set(re.split(r"[^a-z0-9]+", plain)) - {""}
-    units = {part for part in parts if part.removesuffix("s") in UNITS}
+    units = {part for part in parts if part.removesuffix("s") in STEP_UNITS}
     others = parts - units - BESIDE_UNITS
     if len(units) != 1 or others - IS_REACHED - IS_PLANNED:
         return None
@@ -231,7 +246,7 @@ def shares_of_steps(table: pd.DataFrame, cell: Sequence[str] = ()) -> Iterator[p
                 yield share.rename(f"{last} below {most}")
     for column in map(str, table):
         said = set(re.split(r"[^a-z0-9]+", short_name(column).lower())) - {"is", ""}
-        if said & SHARES and said <= SHARES | BESIDE_UNITS and column not in cell:
+        if said & SHARE_WORDS and said <= SHARE_WORDS | BESIDE_UNITS and column not in cell:
             texts = table[column].astype(str).str.strip().str.lower().str.removesuffix("%")
             texts = texts.replace({"true": "1", "yes": "1", "false": "0", "no": "0"})
             numbers = pd.Series(numbers_of(texts), index=table.index)

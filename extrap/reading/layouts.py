@@ -15,14 +15,14 @@ from dataclasses import replace
 
 import pandas as pd
 
-from extrap.reading.cells import ERROR, is_empty, numbers_of, read_numbers, texts_of
+from extrap.reading.cells import ERROR_AFTER_NUMBER, is_empty, numbers_of, read_numbers, texts_of
 from extrap.reading.contents import Contents
 from extrap.reading.endings import read_losses
 from extrap.reading.names import (
-    MEAN,
+    MEAN_PATTERN,
     N_SEEDS,
-    SEEDS,
-    SPREAD,
+    SEED_NAMES,
+    SPREAD_PATTERN,
     is_bookkeeping,
     is_measured,
     known_name,
@@ -37,7 +37,7 @@ SEEDED = re.compile(
 """A metric and the seed it is of."""
 LONG_BLOCKS = 0.75
 """Share of the blocks of merged cells with two rows or more."""
-MOST_SEEDS = 1000
+LARGEST_SEED_COUNT = 1000
 """A larger number in a column such as `n` counts no seeds."""
 
 
@@ -56,7 +56,7 @@ def with_row_per_run(contents: Contents, loss: str | None = None) -> Contents:
     of_seeds = [column for columns in seeds.values() for column in columns.values()]
     names = [c for c in table if c in of_seeds or c == loss or loss_rank(c) is not None]
     for name in names:
-        errors = texts_of(table[name]).str.extract(ERROR.pattern, expand=False)
+        errors = texts_of(table[name]).str.extract(ERROR_AFTER_NUMBER.pattern, expand=False)
         if errors.notna().any() and not {"loss_se", f"{name}_se"} & {*table}:
             table = table.assign(**{f"{name}_se": errors.reindex(table.index)})
             notes.append(f"the number after ± is the standard error of {name}")
@@ -79,7 +79,7 @@ def with_row_per_run(contents: Contents, loss: str | None = None) -> Contents:
 
 def _filled_down(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Leading columns whose cells are merged over blocks of rows, filled in; and a note."""
-    names = [c for c in table if known_name(c) in SEEDS or not is_bookkeeping(c)]
+    names = [c for c in table if known_name(c) in SEED_NAMES or not is_bookkeeping(c)]
     names = [c for c in names if not is_measured(c)]
     if not names or not is_empty(table[names[0]]).any():
         return table, []
@@ -135,21 +135,22 @@ def _with_errors(
 ) -> tuple[pd.DataFrame, str | None, list[str]]:
     """A table with the errors of the likeliest loss that has some, that loss, and notes."""
     plain = {c: plain_words(c) for c in table}
-    spreads = {c: [*SPREAD.finditer(name)] for c, name in plain.items()}
+    spreads = {c: [*SPREAD_PATTERN.finditer(name)] for c, name in plain.items()}
     pairs = [
         (mean, column)
         for mean in means
         for column, name in plain.items()
         if spreads[column] and column != f"{mean}_se"
-        if SPREAD.sub("", name).strip("_") in ("", MEAN.sub("", plain[mean]).strip("_"))
+        if SPREAD_PATTERN.sub("", name).strip("_")
+        in ("", MEAN_PATTERN.sub("", plain[mean]).strip("_"))
     ]
     for mean, column in pairs[:1]:
         if all(match["error"] for match in spreads[column]):
             return table.assign(**{f"{mean}_se": table[column]}), mean, []
-        metric = MEAN.sub("", plain[mean]).strip("_")
+        metric = MEAN_PATTERN.sub("", plain[mean]).strip("_")
         for n_seeds in (c for c in plain if plain[c].removeprefix(f"{metric}_") in N_SEEDS):
             counts = numbers_of(table[n_seeds])
-            if (counts >= 1).all() and counts.max() <= MOST_SEEDS:
+            if (counts >= 1).all() and counts.max() <= LARGEST_SEED_COUNT:
                 errors = read_numbers(table[column], column)
                 table = table.rename(columns={n_seeds: "n_seeds"}).assign(n_seeds=counts)
                 note = f"{column} / sqrt({n_seeds}) is the standard error of {mean}"

@@ -38,7 +38,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError, argument
-from extrap.reading.names import COMPUTE, ERROR, LOSS, known_name
+from extrap.reading.names import COMPUTE_NAMES, ERROR_PATTERN, LOSS_PATTERN, known_name
 from extrap.records import Runs
 from extrap.records.fields import ROUNDING
 from extrap.records.notes import LOSS_COLUMN, LOSS_KIND, SHARE, note, values_of
@@ -50,7 +50,9 @@ TAIL = 0.05
 NATS = (0.5, 12.0)
 """Losses of language models per token. Those of image classifiers may look alike."""
 BITS = re.compile(r"bpb|bpc|(^|_)bits?($|_)")
+"""In names of losses in bits."""
 PERPLEXITY = re.compile(r"perplexity|ppl")
+"""In names of perplexities."""
 NO_NATS = re.compile(rf"{PERPLEXITY.pattern}|mse|mae|rmse|image|cls|reward")
 """In names of losses that are no cross entropy of text."""
 
@@ -172,16 +174,16 @@ def loss_kind(runs: Runs) -> str:
         return "accuracy"
     if BITS.search(name):
         return "bits"
-    if ERROR.search(name):
+    if ERROR_PATTERN.search(name):
         return "error"
     losses = runs.complete().to_frame()["loss"]
-    is_named = not name or (LOSS.search(name) and not NO_NATS.search(name))
+    is_named = not name or (LOSS_PATTERN.search(name) and not NO_NATS.search(name))
     return "nats" if is_named and losses.between(*NATS).all() else "other"
 
 
 def loss_unit(name: str) -> str:
     """The unit of a loss by its name: `perplexity`, `bits`, `error`, else `nats`."""
-    patterns = {"perplexity": PERPLEXITY, "bits": BITS, "error": ERROR}
+    patterns = {"perplexity": PERPLEXITY, "bits": BITS, "error": ERROR_PATTERN}
     return next((unit for unit, p in patterns.items() if p.search(name.lower())), "nats")
 
 
@@ -198,7 +200,7 @@ def is_perplexity(runs: Runs) -> bool:
 
 def size_kind(columns: Sequence[str]) -> str:
     """`compute` for one size column that counts FLOPs, else `other`."""
-    is_compute = len(columns) == 1 and known_name(columns[0]) in COMPUTE
+    is_compute = len(columns) == 1 and known_name(columns[0]) in COMPUTE_NAMES
     return "compute" if is_compute else "other"
 
 

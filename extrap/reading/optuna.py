@@ -36,34 +36,45 @@ from optuna.trial import FrozenTrial, TrialState
 
 from extrap.errors import Choice, DataError, StudyError, without_password
 from extrap.reading.contents import Contents
-from extrap.reading.names import SEEDS, WORDS, known_name
+from extrap.reading.names import NAMES_OF_PART, SEED_NAMES, known_name
 from extrap.reading.settings import number_in, words_in_names
 from extrap.reading.storages import open_to_read, storage_faults
 from extrap.records import Cell, StudySpec
 
-SCHEMA = "schema"
-SCHEMA_VERSION = 2
-FINGERPRINT = "fingerprint"
-SEED = "seed"
-CONDITIONS = "conditions"
-ROLE = "role"
-RESULT = "result"
-CURVE = "curve"
-GRADIENTS = "gradients"
+SCHEMA_KEY = "schema"
+"""Study attribute: the version of the names and contents below."""
+STORAGE_SCHEMA_VERSION = 2
+"""The version that is written and read here."""
+FINGERPRINT_KEY = "fingerprint"
+"""Study attribute: what determines the results."""
+SEED_KEY = "seed"
+"""Trial attribute: the seed."""
+CONDITIONS_KEY = "conditions"
+"""Trial attribute: the recipe."""
+ROLE_KEY = "role"
+"""Trial attribute: why a larger run was trained."""
+RESULT_KEY = "result"
+"""Trial attribute: status and costs of a finished run."""
+CURVE_KEY = "curve"
+"""Trial attribute: the losses of a finished run by step."""
+GRADIENTS_KEY = "gradients"
+"""Trial attribute: moments of the gradients by step."""
 
 NAMED_STUDY = re.compile(
     r"(?P<name>[^/]+)/(?P<check>check/)?(?P<size>[^/=,]+=[^/=,]+(,[^/=,]+=[^/=,]+)*)"
 )
+"""The name of a study of ours, see `study_name`."""
 METRIC_NAMES = "study:metric_names"
 """The system attribute in which Optuna keeps the names of a study's values."""
 STATUS = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
+"""State of a trial that has finished → status of the run."""
 ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
 """How trials end that have a result."""
 POINT = ["run", "step", "loss", "grad_sq_norm", "grad_cov_trace"]
 """Columns of curves; the moments of gradients where they were measured."""
-IN_NAMES = frozenset((*WORDS["size"], *WORDS["data"], *SEEDS))
+IN_NAMES = frozenset((*NAMES_OF_PART["size"], *NAMES_OF_PART["data"], *SEED_NAMES))
 """What stands before numbers in names of studies."""
-MOST_CHOICES = 6
+MOST_STUDIES_OFFERED = 6
 """Studies that an error offers."""
 
 
@@ -99,7 +110,7 @@ class StoredStudy(NamedTuple):
     @property
     def is_ours(self) -> bool:
         """Whether extrap wrote its trials."""
-        return bool(self.key.size) and SCHEMA in self.attributes
+        return bool(self.key.size) and SCHEMA_KEY in self.attributes
 
     def fingerprint(self) -> dict[str, Any]:
         """What a study of ours was made with; empty if nobody wrote it down.
@@ -107,13 +118,13 @@ class StoredStudy(NamedTuple):
         Raises:
             StudyError: Another version wrote it, or what is there is no table.
         """
-        version = self.attributes.get(SCHEMA, SCHEMA_VERSION)
-        made_with = self.attributes.get(FINGERPRINT, {})
-        if version != SCHEMA_VERSION or not isinstance(made_with, dict):
+        version = self.attributes.get(SCHEMA_KEY, STORAGE_SCHEMA_VERSION)
+        made_with = self.attributes.get(FINGERPRINT_KEY, {})
+        if version != STORAGE_SCHEMA_VERSION or not isinstance(made_with, dict):
             raise StudyError(
-                f"the study {self.full_name!r} must have schema {SCHEMA_VERSION} and a table as "
-                f"fingerprint, got {version!r} and {type(made_with).__name__}: another extrap "
-                "wrote it; install that version here, or choose another storage."
+                f"the study {self.full_name!r} must have schema {STORAGE_SCHEMA_VERSION} and a "
+                f"table as fingerprint, got {version!r} and {type(made_with).__name__}: another "
+                "extrap wrote it; install that version here, or choose another storage."
             )
         return made_with
 
@@ -183,7 +194,7 @@ def _with_sizes(studies: Iterable[StoredStudy]) -> list[StoredStudy]:
     for base, group in alike.items():
         size_words = words_in_names([study.full_name for study in group])
         size_words = [word for word in size_words if word in IN_NAMES]
-        is_sized = bool(set(size_words) - set(SEEDS))
+        is_sized = bool(set(size_words) - set(SEED_NAMES))
         for study in group:
             numbers = [(word, number_in(study.full_name, word)) for word in size_words]
             size = tuple((word, number) for word, number in numbers if number is not None)
@@ -246,10 +257,10 @@ def _chosen(studies: Sequence[StoredStudy], source: str, name: str | None) -> li
         return list(studies)
     if name is None:
         raise DataError(
-            f"{source} holds several studies, {', '.join(list(groups)[:MOST_CHOICES])}; name one "
-            "of them, or make them one sweep by names NAME/SIZE=VALUE, as in mine/width=64, or "
-            'by study.set_user_attr("width", 64) in each:',
-            [Choice({"study": group}) for group in list(groups)[:MOST_CHOICES]],
+            f"{source} holds several studies, {', '.join(list(groups)[:MOST_STUDIES_OFFERED])}; "
+            "name one of them, or make them one sweep by names NAME/SIZE=VALUE, as in mine/width=64, "
+            'or by study.set_user_attr("width", 64) in each:',
+            [Choice({"study": group}) for group in list(groups)[:MOST_STUDIES_OFFERED]],
         )
     chosen = groups.get(name) or [study for study in studies if study.full_name == name]
     if not chosen:
@@ -265,7 +276,7 @@ def _are_one_sweep(studies: Sequence[StoredStudy]) -> bool:
         first = trials[0].user_attrs if trials else {}
         attributes.append(_scalars(first) | _scalars(study.attributes))
         forms.add((*study.metrics.items(), *sorted({n for trial in trials for n in trial.params})))
-    sizes = [name for name in attributes[0] if known_name(name) in WORDS["size"]]
+    sizes = [name for name in attributes[0] if known_name(name) in NAMES_OF_PART["size"]]
     values = ([scalars.get(name) for scalars in attributes] for name in sizes)
     return len(forms) == 1 and any(
         None not in column and len(set(column)) == len(column) for column in values
@@ -300,7 +311,7 @@ def _read(studies: Sequence[StoredStudy], source: str, stage: str) -> Contents:
                 if problem := problem_of(trial):
                     notes.append(f"Trial {trial.number} of {names[i]!r} was left out: {problem}.")
                     continue
-                cell = (-1, study.key.size, *trial_params.values(), trial.user_attrs.get(SEED))
+                cell = (-1, study.key.size, *trial_params.values(), trial.user_attrs.get(SEED_KEY))
             if cell not in runs:
                 runs[cell] = (
                     _row(study, trial, columns, trial_params, stage),
@@ -328,7 +339,9 @@ def _read(studies: Sequence[StoredStudy], source: str, stage: str) -> Contents:
         where=source,
         points=curves,
         notes=tuple(notes),
-        sizes=tuple(dict.fromkeys(c for s in studies for c, _ in s.key.size if c not in SEEDS)),
+        sizes=tuple(
+            dict.fromkeys(c for s in studies for c, _ in s.key.size if c not in SEED_NAMES)
+        ),
         tuned=tuple(dict.fromkeys(tuned or (name for name in by_name if name not in odd))),
         losses=tuple(metrics) if len(metrics) == 1 else (),
         metrics=tuple(metrics),
@@ -366,8 +379,8 @@ def _row(
     attributes = _scalars(user_attrs)
     if study.is_ours:
         attributes = {
-            SEED: user_attrs.get(SEED),
-            **({ROLE: user_attrs[ROLE]} if ROLE in user_attrs else {}),
+            SEED_KEY: user_attrs.get(SEED_KEY),
+            **({ROLE_KEY: user_attrs[ROLE_KEY]} if ROLE_KEY in user_attrs else {}),
         }
     row = {
         **columns,
@@ -378,7 +391,7 @@ def _row(
         "started_at": began and began.astimezone(UTC).isoformat(timespec="seconds"),
     }
     if study.is_ours:
-        row |= user_attrs.get(RESULT, {}) | user_attrs.get(CONDITIONS, {})
+        row |= user_attrs.get(RESULT_KEY, {}) | user_attrs.get(CONDITIONS_KEY, {})
     return row if row["status"] == "complete" else row | dict.fromkeys(study.metrics, math.nan)
 
 
@@ -386,8 +399,8 @@ def _points(study: StoredStudy, trial: FrozenTrial) -> list[Sequence[float]]:
     """Step and loss of every point of a curve, and the moments of gradients measured there."""
     if not study.is_ours:
         return list(trial.intermediate_values.items())
-    moments = {step: values for step, *values in trial.user_attrs.get(GRADIENTS, [])}
-    points = trial.user_attrs.get(CURVE, [])
+    moments = {step: values for step, *values in trial.user_attrs.get(GRADIENTS_KEY, [])}
+    points = trial.user_attrs.get(CURVE_KEY, [])
     return [(step, loss, *moments.get(step, ())) for step, loss in points]
 
 
@@ -413,7 +426,7 @@ def cell_of(trial: FrozenTrial, size: tuple[tuple[str, float], ...], spec: Study
     """The cell that a trial of ours belongs to."""
     names = dict.fromkeys([name for name in spec.tune if name in trial.params])
     values = {name: trial.params[name] for name in {**names, **trial.params}}
-    return Cell.of(dict(size), values, trial.user_attrs.get(SEED, -1))
+    return Cell.of(dict(size), values, trial.user_attrs.get(SEED_KEY, -1))
 
 
 def problem_of(trial: FrozenTrial) -> str:
@@ -421,12 +434,12 @@ def problem_of(trial: FrozenTrial) -> str:
     user_attrs = trial.user_attrs
     sound = {
         "parameters": all(map(_is_positive, trial.params.values())),
-        SEED: user_attrs.get(SEED) is None or type(user_attrs[SEED]) is int,
-        ROLE: isinstance(user_attrs.get(ROLE, ""), str),
-        RESULT: _is_table(user_attrs.get(RESULT, {})),
-        CONDITIONS: _is_table(user_attrs.get(CONDITIONS, {})),
-        CURVE: _are_points(user_attrs.get(CURVE, []), 2),
-        GRADIENTS: _are_points(user_attrs.get(GRADIENTS, []), 3),
+        SEED_KEY: user_attrs.get(SEED_KEY) is None or type(user_attrs[SEED_KEY]) is int,
+        ROLE_KEY: isinstance(user_attrs.get(ROLE_KEY, ""), str),
+        RESULT_KEY: _is_table(user_attrs.get(RESULT_KEY, {})),
+        CONDITIONS_KEY: _is_table(user_attrs.get(CONDITIONS_KEY, {})),
+        CURVE_KEY: _are_points(user_attrs.get(CURVE_KEY, []), 2),
+        GRADIENTS_KEY: _are_points(user_attrs.get(GRADIENTS_KEY, []), 3),
         "values": trial.state not in ENDED or len(trial.values or ()) == 1,
     }
     wrong = [name for name, is_sound in sound.items() if not is_sound]

@@ -33,9 +33,9 @@ from extrap.reading.losses import (
 )
 from extrap.reading.mixtures import refuse_mixtures
 from extrap.reading.names import (
-    BATCHES,
+    BATCH_NAMES,
     PLAYED,
-    RATES,
+    RATE_NAMES,
     is_bookkeeping,
     is_measured,
     kinds_of,
@@ -428,13 +428,13 @@ def _runs(contents: Contents, parts: Parts, request: Request, notes: list[str]) 
     for column in (*sizes, *tuned, *OPTIONAL_NUMBERS):
         if column in table and column not in recipe:
             frame[column] = read_numbers(table[column], column, required=column in required)
-            if stage == "tune" and column in tuned and known_name(column) in RATES:
+            if stage == "tune" and column in tuned and known_name(column) in RATE_NAMES:
                 _require_rates(frame[column], table[column])
     by = [*sizes, *tuned]
     frame["seed"], seed_notes = read_seeds(table, seed, by=by, loss=frame["loss"])
     notes += status_notes
     if stage == "tune":  # every row that is to be judged is judged
-        alike = [*sizes, *(name for name in tuned if known_name(name) in BATCHES)]
+        alike = [*sizes, *(name for name in tuned if known_name(name) in BATCH_NAMES)]
         is_open = frame["status"].eq("complete") & ~is_given[frame.index]
         is_early, ended = ended_early(
             frame[is_open], table, points, alike, is_asked=not request.partial

@@ -12,6 +12,7 @@ from extrap.records.runs import WITHOUT_SEED, text_ranks
 LONGEST_EXACT = 2.0**53
 """Whole numbers below it are exact as floats."""
 REPEATED = "run(s) repeat an earlier size, tuned values and seed: kept as replicates"
+"""The note on replicates, after their number."""
 
 
 def read_seeds(

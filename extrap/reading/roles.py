@@ -35,21 +35,21 @@ from extrap.reading.contents import Contents
 from extrap.reading.endings import REACHED, given_status, shares_of_steps
 from extrap.reading.logged_rates import refuse_largest_logged
 from extrap.reading.names import (
-    BATCHES,
-    COMPUTE,
-    COUNTED_NAME,
+    BATCH_NAMES,
+    COMPUTE_NAMES,
+    COUNT_PATTERN,
     HELD_OUT,
     KNOWN,
     MEASURED,
-    PARAMS,
-    RATES,
-    RATIOS,
-    SCORE,
-    SEEDS,
-    SPREAD,
+    NAMES_OF_PART,
+    PARAMS_NAMES,
+    RATE_NAMES,
+    RATIO_NAMES,
+    SCORE_PATTERN,
+    SEED_NAMES,
+    SPREAD_PATTERN,
     SYMBOLS,
-    TOKENS,
-    WORDS,
+    TOKEN_NAMES,
     bare_name,
     from_logarithm,
     is_bookkeeping,
@@ -71,11 +71,13 @@ from extrap.records.notes import USING, note
 BoolArray = NDArray[np.bool_]
 TRIED = 3
 """Values within a size from which on a setting is taken for tuned, and not for a condition."""
-MOST_CHOICES = 6
+MOST_CHOICES_OFFERED = 6
+"""Columns, values or runs that an error offers to choose from."""
 CALLED = {"params": "parameters", "tokens": "tokens"}
-ENOUGH = 2000
+"""Kind of a count → what a message calls it."""
+N_LOSS_CELLS = 2000
 """Cells by which a column is known to hold numbers."""
-COMMON = 0.75
+SHARE_OF_ONE_AMOUNT = 0.75
 """Share of the runs of a size with one amount of data, beyond which it is the amount."""
 ONE_AMOUNT = 1.1
 """Data within this factor are one amount."""
@@ -111,7 +113,9 @@ def infer_parts(contents: Contents, request: Request) -> Parts:
     sizes, tuned, is_sweep = request.size, request.tune, request.is_sweep
     loss_name = request.asked_loss
     loss, *unused = [loss_name] if loss_name else _losses(contents, request)
-    both = [c for c in sizes if c in (contents.tuned or ()) and (contents.sizes or c in RATES)]
+    both = [
+        c for c in sizes if c in (contents.tuned or ()) and (contents.sizes or c in RATE_NAMES)
+    ]
     if both and tuned is None:
         raise DataError(
             f"a size is not tuned, {both[0]} is a tuned parameter of {contents.where}; leave it "
@@ -204,7 +208,7 @@ class _Columns:
 
     def seed(self) -> str | None:
         """The likeliest seed that is filled in, or None."""
-        filled = (c for c in self.called(SEEDS) if not is_empty(self.contents.table[c]).all())
+        filled = (c for c in self.called(SEED_NAMES) if not is_empty(self.contents.table[c]).all())
         return next(filled, None)
 
     def varying(self, names: Sequence[str]) -> list[str]:
@@ -245,18 +249,22 @@ def _losses(contents: Contents, request: Request) -> list[str]:
     if len(best) != 1:
         check_wide(best or names, have, contents.where)
     if not ranked:
-        scores = [c for c in names if SCORE.search(c.lower()) and _is_loss(contents.table[c])]
+        scores = [
+            c for c in names if SCORE_PATTERN.search(c.lower()) and _is_loss(contents.table[c])
+        ]
         could = [c for c in names if known_name(c) not in KNOWN and not kind_of(c)]
         could = [c for c in could if not (is_bookkeeping(c) or is_recipe(c) or c in symbols)]
         could = [
-            c for c in could if _is_loss(contents.table[c]) and not SPREAD.search(plain_words(c))
+            c
+            for c in could
+            if _is_loss(contents.table[c]) and not SPREAD_PATTERN.search(plain_words(c))
         ]
         if not (scores or could):
             raise missing_column("loss", have, contents.where, option="loss")
         raise DataError(
             f"no column of {contents.where} is called a loss; name one, or a score to maximise:",
             [Choice({"maximise": display_name(c, have)}) for c in scores[:3]]
-            or [Choice({"loss": display_name(c, have)}) for c in could[:MOST_CHOICES]],
+            or [Choice({"loss": display_name(c, have)}) for c in could[:MOST_CHOICES_OFFERED]],
         )
     if len(best) > 1:
         raise _several("loss", best, contents)
@@ -265,7 +273,7 @@ def _losses(contents: Contents, request: Request) -> list[str]:
 
 def _is_loss(cells: pd.Series) -> bool:
     """Whether cells hold numbers that differ, most of those that are looked at."""
-    levels = levels_of(cells[~is_empty(cells)].head(ENOUGH))
+    levels = levels_of(cells[~is_empty(cells)].head(N_LOSS_CELLS))
     return len(levels) > 1 and np.isfinite(numbers_of(levels.labels)).mean() > 0.5
 
 
@@ -277,8 +285,8 @@ def _sizes(
     The third is the size of the model where that was varied at each compute, which is then the
     size; unless it is fixed what is tuned.
     """
-    models = columns.varying(WORDS["size"])
-    data = columns.varying(TOKENS) or columns.varying(RATIOS)
+    models = columns.varying(NAMES_OF_PART["size"])
+    data = columns.varying(TOKEN_NAMES) or columns.varying(RATIO_NAMES)
     parameters = set(columns.contents.tuned or ())
     if not parameters.issuperset((*models, *data)):
         models, data = ([c for c in names if c not in parameters] for names in (models, data))
@@ -286,12 +294,12 @@ def _sizes(
     if models and model is None:
         raise _several("size", models, columns.contents, together=True)
     if model is None:
-        alone = amount or _leading(columns.varying(COMPUTE), columns)
+        alone = amount or _leading(columns.varying(COMPUTE_NAMES), columns)
         if alone is None:
             raise _no_size(columns)
         return (alone,), [], ()
     sizes: tuple[str, ...] = (model,)
-    compute = _leading(columns.varying(COMPUTE), columns) if amount is None else None
+    compute = _leading(columns.varying(COMPUTE_NAMES), columns) if amount is None else None
     if compute is not None and _is_axis(compute, model, columns) and not _is_set(compute, columns):
         codes = columns.of(compute).codes
         if not is_fixed and tried_share(columns.of(model), codes, TRIED) >= 0.5:
@@ -307,7 +315,7 @@ def _sizes(
             [Choice({"let": formulas})],
         )
     if amount is not None and _is_axis(amount, model, columns):
-        counts = [c for c in models if known_name(c) in PARAMS]
+        counts = [c for c in models if known_name(c) in PARAMS_NAMES]
         same = [c for c in counts if columns.of(model).depends_on(columns.of(c).codes)]
         sizes = ((same or [model])[0], amount)
     return sizes, [name for name in models if name not in sizes], ()
@@ -316,7 +324,7 @@ def _sizes(
 def _is_set(compute: str, columns: _Columns) -> bool:
     """Whether words in a column of settings decide how much compute a run of a size has."""
     settings = [c for c in columns.names if is_recipe(c) and columns.of(c).numbers is None]
-    models = [columns.of(name).codes for name in columns.varying(WORDS["size"])]
+    models = [columns.of(name).codes for name in columns.varying(NAMES_OF_PART["size"])]
     levels = columns.of(compute)
     return any(levels.depends_on(joint(*models, columns.of(c).codes)) for c in settings)
 
@@ -345,7 +353,7 @@ def _split_sizes(columns: _Columns, split: tuple[str | None, str | None]) -> tup
             raise DataError(
                 f"several columns of {where} are counts of {CALLED[kind]}, {', '.join(names)}; "
                 "choose one:",
-                [Choice({kind: name}) for name in names[:MOST_CHOICES]],
+                [Choice({kind: name}) for name in names[:MOST_CHOICES_OFFERED]],
             )
         if leading is None:
             raise _no_count(columns, kind)
@@ -366,9 +374,9 @@ def _no_count(columns: _Columns, kind: str) -> DataError:
         columns.kinds[name]: name for name in reversed(columns.names) if name in columns.kinds
     }
     choices, width, depth = [], kinds.get("width"), kinds.get("depth")
-    near = [c for c in columns.names if COUNTED_NAME.search(c)]
+    near = [c for c in columns.names if COUNT_PATTERN.search(c)]
     near = [c for c in near if ("oken" in c.lower()) == (kind == "tokens")]
-    near += [c for c in columns.names if kind == "params" and known_name(c) in PARAMS]
+    near += [c for c in columns.names if kind == "params" and known_name(c) in PARAMS_NAMES]
     choices += [Choice({kind: name}) for name in near if columns.is_positive(name)]
     if kind == "params" and "compute" in kinds and "tokens" in kinds:
         choices.append(Choice({"let": f"params = {kinds['compute']} / (6 * {kinds['tokens']})"}))
@@ -405,8 +413,8 @@ def _leading(names: Sequence[str], columns: _Columns) -> str | None:
     """The first of these from which all others follow; None if there is none."""
     for name in names:
         codes = columns.of(name).codes
-        is_count = known_name(name) in PARAMS
-        others = [c for c in names if not (is_count and known_name(c) in PARAMS)]
+        is_count = known_name(name) in PARAMS_NAMES
+        others = [c for c in names if not (is_count and known_name(c) in PARAMS_NAMES)]
         if all(columns.of(other).depends_on(codes) for other in others):
             return name
     return None
@@ -421,11 +429,11 @@ def _is_axis(data: str, model: str, columns: _Columns) -> bool:
     if is_repeated.mean() < 0.2:  # most sizes were trained once: are the data a function of it?
         return not amounts.follows(sizes, np.zeros_like(sizes.codes))
     commonest = by_size.agg(lambda of_size: of_size.value_counts(normalize=True).iloc[0])
-    is_shared = commonest <= COMMON  # else some runs were cut short
+    is_shared = commonest <= SHARE_OF_ONE_AMOUNT  # else some runs were cut short
     is_spread = by_size.max() / by_size.min() > ONE_AMOUNT
     if (is_shared & is_spread)[is_repeated].mean() < 0.5:
         return False
-    for batch in columns.varying(BATCHES):  # tokens that only count the steps of a tuned batch
+    for batch in columns.varying(BATCH_NAMES):  # tokens that only count the steps of a tuned batch
         examples = columns.of(batch)
         both = joint(sizes.codes, examples.codes), joint(sizes.codes, amounts.codes)
         if amounts.depends_on(both[0]) and examples.depends_on(both[1]):
@@ -436,7 +444,7 @@ def _is_axis(data: str, model: str, columns: _Columns) -> bool:
 def _no_size(columns: _Columns) -> DataError:
     """The error to raise where no column is called a size: what could be one."""
     where, contents = columns.contents.where, columns.contents
-    if called := columns.called(WORDS["size"]):
+    if called := columns.called(NAMES_OF_PART["size"]):
         levels = columns.of(called[0])
         if levels.numbers is None:
             return DataError(
@@ -451,8 +459,8 @@ def _no_size(columns: _Columns) -> DataError:
         )
     names = [] if contents.names is None else contents.table[contents.names].astype(str).tolist()
     said = words_in_names(names, only_known=False)
-    tuned = [word for word in said if word in WORDS["tune"]]
-    sizes = [word for word in said if word in WORDS["size"]][:1]
+    tuned = [word for word in said if word in NAMES_OF_PART["tune"]]
+    sizes = [word for word in said if word in NAMES_OF_PART["size"]][:1]
     if sizes := sizes or [word for word in said if word not in KNOWN]:
         return DataError(
             f"no column of {where} is a size, but the names of its runs hold "
@@ -497,7 +505,7 @@ def _refuse_gaps(columns: _Columns, names: Sequence[str], part: str) -> None:
         if decider is None:
             continue
         levels, called = columns.of(decider), _bare(decider, columns)
-        alike = dict.fromkeys([*candidates, *columns.varying(WORDS[part])])
+        alike = dict.fromkeys([*candidates, *columns.varying(NAMES_OF_PART[part])])
         choices, values = list[Choice](), list[str]()
         for code, label in enumerate(levels.labels):
             rows, text = levels.codes == code, condition_text(label)
@@ -510,7 +518,7 @@ def _refuse_gaps(columns: _Columns, names: Sequence[str], part: str) -> None:
             f"{_bare(name, columns)} of {where} is given where {called} = {' or '.join(values)} "
             f"and empty in {int((~is_given).sum())} other run(s), but a column that is "
             f"{'tuned' if part == 'tune' else 'a size'} has a value in every run; choose runs:",
-            choices[:MOST_CHOICES],
+            choices[:MOST_CHOICES_OFFERED],
         )
 
 
@@ -527,7 +535,7 @@ def _decider(columns: _Columns, name: str, is_given: BoolArray) -> str | None:
     def decides(other: str) -> bool:
         codes = columns.of(other).codes
         full, empty = set(codes[is_given]), set(codes[~is_given])
-        is_short = len(full) <= MOST_CHOICES and len(columns.of(other)) <= len(codes) / 2
+        is_short = len(full) <= MOST_CHOICES_OFFERED and len(columns.of(other)) <= len(codes) / 2
         return is_short and not (-1 in full | empty or full & empty)
 
     could = [c for c in columns.names if c != name and decides(c)]
@@ -538,7 +546,7 @@ def _several(
     part: str, names: Sequence[str], contents: Contents, *, together: bool = False
 ) -> DataError:
     """The error to raise where several columns could play a part, or one of no known name."""
-    called = [display_name(name, contents.have) for name in names[:MOST_CHOICES]]
+    called = [display_name(name, contents.have) for name in names[:MOST_CHOICES_OFFERED]]
     choices = [Choice({part: name}) for name in called]
     if together and len(called) == 2:
         choices.append(Choice({part: called}, "as two sizes"))
@@ -553,10 +561,12 @@ def _tuned(columns: _Columns, sizes: Sequence[str]) -> tuple[str, ...]:
     """What was tuned: what the source says, else settings with several values within a size."""
     if columns.contents.tuned is not None:
         names = [c for c in columns.contents.tuned if c in columns.names and c not in sizes]
-        return tuple(c for c in names if known_name(c) not in SEEDS and len(columns.of(c)) > 1)
+        return tuple(
+            c for c in names if known_name(c) not in SEED_NAMES and len(columns.of(c)) > 1
+        )
     cells, chosen = columns.cells(sizes), list[str]()
-    for name in columns.varying(WORDS["tune"]):
-        levels, is_rate = columns.of(name), known_name(name) in RATES
+    for name in columns.varying(NAMES_OF_PART["tune"]):
+        levels, is_rate = columns.of(name), known_name(name) in RATE_NAMES
         share = tried_share(levels, cells, 2 if is_rate else TRIED)
         is_tried = share >= 0.5 or (is_rate and share > 0)
         if is_tried and not any(_follows(levels, columns.of(other), cells) for other in chosen):

@@ -14,7 +14,8 @@ from extrap.reading.request import Where
 from extrap.records import condition_text
 from extrap.records.numbers import counted
 
-MOST_SHOWN = 8
+MOST_VALUES_LISTED = 8
+"""Values of a column that an error lists."""
 
 
 def with_definitions(table: pd.DataFrame, texts: Iterable[str], where: str) -> pd.DataFrame:
@@ -71,11 +72,11 @@ def selected_rows(
         is_selected = texts.isin(allowed)
         if not is_selected.any():
             there = texts.value_counts()
-            values = there.head(MOST_SHOWN).items()
+            values = there.head(MOST_VALUES_LISTED).items()
             some = ", ".join(f"{shown(text)} ({counted(n, 'row')})" for text, n in values)
             raise DataError(
                 f"no row of {where} has {name} = {' or '.join(allowed)}; it has "
-                f"{some}{' and others' if len(there) > MOST_SHOWN else ''}."
+                f"{some}{' and others' if len(there) > MOST_VALUES_LISTED else ''}."
             )
         table = table[is_selected]
         notes.append(f"only rows with {name} = {' or '.join(allowed)}")

@@ -12,13 +12,15 @@ import pandas as pd
 from extrap.reading.frames import single_values
 from extrap.reading.names import KNOWN, MULTIPLES, RUN_NAMES
 
-MOST_NAME = 1000
+MOST_CHARACTERS_READ = 1000
 """Characters of a name that are looked at."""
-NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+SIGNED_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+"""A number as text, with a sign or without one."""
 PAIR = re.compile(
     rf"(?P<key>[A-Za-z][\w.\-]*?)\s?[=:]\s?"
-    rf"(?P<value>{NUMBER}(?=$|[,;/&\s_\])])|[^,;/&\s=:\])]+?(?=$|[,;/&\s\])]|_[A-Za-z][\w.]*=))"
+    rf"(?P<value>{SIGNED_NUMBER}(?=$|[,;/&\s_\])])|[^,;/&\s=:\])]+?(?=$|[,;/&\s\])]|_[A-Za-z][\w.]*=))"
 )
+"""A pair `key=value` or `key: value`."""
 
 
 def settings_in(name: str) -> dict[str, float | int | str]:
@@ -28,13 +30,14 @@ def settings_in(name: str) -> dict[str, float | int | str]:
         >>> settings_in("width=64,lr=1e-3_opt=adam")
         {'width': 64, 'lr': 0.001, 'opt': 'adam'}
     """
-    pairs = PAIR.finditer(name[:MOST_NAME])
+    pairs = PAIR.finditer(name[:MOST_CHARACTERS_READ])
     return {pair["key"]: as_number(pair["value"]) for pair in pairs}
 
 
 PIECE = re.compile(
     r"([A-Za-z]+(?:_[A-Za-z]+)*)[=:_\-]?(\d[\d.]*(?:p\d+|[eE][-+]?\d+)?)(?![A-Za-z\d])"
 )
+"""Words and the number behind them, `width16`."""
 
 
 def name_column(table: pd.DataFrame) -> str | None:
@@ -59,7 +62,7 @@ def words_in_names(names: Sequence[str], *, only_known: bool = True) -> list[str
     """
 
     def pairs_in(name: str) -> dict[str, str]:
-        pairs = PIECE.findall(name[:MOST_NAME])
+        pairs = PIECE.findall(name[:MOST_CHARACTERS_READ])
         named = [
             (_last_words(text) or ("" if only_known else text), number) for text, number in pairs
         ]
@@ -73,7 +76,7 @@ def words_in_names(names: Sequence[str], *, only_known: bool = True) -> list[str
 
 def as_number(text: str) -> float | int | str:
     """A number where the text is one."""
-    if not re.fullmatch(NUMBER, text):
+    if not re.fullmatch(SIGNED_NUMBER, text):
         return text
     return int(text) if re.fullmatch(r"[-+]?\d{1,18}", text) else float(text)
 
@@ -92,7 +95,7 @@ def number_in(name: str, column: str) -> float | None:
         rf"(?<![A-Za-z0-9]){re.escape(column)}\s?[=:_\-]?\s?"
         r"(?P<value>\d+p\d+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?P<times>[kKmMbBtT]?)"
         r"(?![A-Za-z0-9])",
-        name[:MOST_NAME],
+        name[:MOST_CHARACTERS_READ],
     )
     if match is None:
         return None

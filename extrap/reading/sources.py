@@ -37,7 +37,9 @@ from extrap.reading.wide_tables import check_layout, without_repeated_header
 from extrap.records import Runs
 
 SERVERS = ("http://", "https://", "mlflow+")
+"""Beginnings of the addresses that MLflow opens."""
 DATABASES = (".db", ".sqlite", ".sqlite3")
+"""Endings of SQLite files."""
 
 
 def find_runs(source: Any, request: Request) -> Contents:

@@ -53,7 +53,7 @@ POSTGRESQL = {
     "options": "-c idle_in_transaction_session_timeout=15s -c lock_timeout=30s",
 }
 """How a server is reached: that it went away must be noticed."""
-PARTS: Mapping[str, Any] = {
+TABLE_OF_TRIAL_PART: Mapping[str, Any] = {
     "values": models.TrialValueModel,
     "params": models.TrialParamModel,
     "user_attributes": models.TrialUserAttributeModel,
@@ -61,7 +61,7 @@ PARTS: Mapping[str, Any] = {
     "intermediate_values": models.TrialIntermediateValueModel,
 }
 """Parts of a trial → Optuna's tables of them."""
-REMEDIES = {
+WRITE_REMEDIES = {
     "full": "free some space there, then run the same command to resume",
     "readonly": "make the file and its folder writable, then run the same command to resume",
 }
@@ -87,7 +87,7 @@ class Database(RDBStorage):
             models.StudyModel.find_or_raise_by_id(study_id, session)
             query = sqlalchemy.select(trials).where(*of_study).order_by(trials.c.trial_id)
             trial_rows = session.execute(query).all()
-            for name, model in PARTS.items():
+            for name, model in TABLE_OF_TRIAL_PART.items():
                 table, by_trial = model.__table__, parts.setdefault(name, defaultdict(list))
                 query = sqlalchemy.select(table).join(trials).where(*of_study)
                 for row in session.execute(query) if trial_rows else ():
@@ -219,7 +219,7 @@ def storage_faults(url: str, *others: type[Exception]) -> Iterator[None]:
         raise
     except faults as error:
         reason = reason_of(error, url)
-        remedies = [remedy for phrase, remedy in REMEDIES.items() if phrase in reason]
+        remedies = [remedy for phrase, remedy in WRITE_REMEDIES.items() if phrase in reason]
         rule = "a storage must be a database that can be written"
         if not remedies:
             rule = "a storage must be an Optuna database"

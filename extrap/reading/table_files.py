@@ -24,10 +24,12 @@ from extrap.reading.frames import as_frame, frame_of_rows, is_table, with_flat_c
 from extrap.reading.wide_tables import TITLE, check_headers
 
 SEPARATORS = (",", ";", "\t")
+"""What may stand between cells."""
 JSON_LINES = (".jsonl", ".ndjson")
+"""Endings of files with one JSON object per line."""
 SNIFFED, MOST_TITLE, LONGEST_LINE = 6, 10, 1_000_000
 """Lines by which the separator is told, lines above a header, and characters of one."""
-REMEDIES = {
+WHAT_TO_GIVE = {
     "Forecast": "give its .runs",
     "LazyFrame": "give what its .collect() returns",
     "Series": "give the DataFrame with all columns",
@@ -38,10 +40,14 @@ try:
     TEXT = pd.StringDtype("pyarrow", na_value=np.nan)
 except TypeError:  # pandas 2.2
     TEXT = pd.StringDtype("pyarrow_numpy")
-EXPONENT = r"(?:[eE][-+]?\d+)?"
-COMMA_NUMBER = rf"\s*[-+]?\d*,\d+{EXPONENT}\s*"
-POINT_NUMBER = rf"\s*[-+]?\d*\.\d+{EXPONENT}\s*"
+EXPONENT_PATTERN = r"(?:[eE][-+]?\d+)?"
+"""The exponent of a number, if there is one."""
+COMMA_NUMBER = rf"\s*[-+]?\d*,\d+{EXPONENT_PATTERN}\s*"
+"""A number with a decimal comma."""
+POINT_NUMBER = rf"\s*[-+]?\d*\.\d+{EXPONENT_PATTERN}\s*"
+"""A number with a decimal point."""
 THOUSANDS = r"\s*[-+]?[1-9]\d{0,2},\d{3}\s*"
+"""A number whose comma may stand between thousands."""
 
 
 def read_table(source: Any, *, name: str = "the standard input") -> pd.DataFrame:
@@ -67,7 +73,7 @@ def read_table(source: Any, *, name: str = "the standard input") -> pd.DataFrame
         raise TypeError(
             "runs are read from a path, a storage URL, a frame, Runs, an Optuna study, a list of "
             f"one kind of these or a list of dictionaries, got {kind}; "
-            f"{REMEDIES.get(kind, 'give one of these')}."
+            f"{WHAT_TO_GIVE.get(kind, 'give one of these')}."
         )
     if isinstance(frame.columns, pd.MultiIndex):
         raise DataError(

@@ -12,10 +12,18 @@ from extrap.analyses.batch_size.batch_results import BatchPoint
 from extrap.errors import Choice, DataError, argument
 from extrap.reading.cells import Codes, Levels, is_empty, joint, levels_of, read_numbers
 from extrap.reading.columns import find_column, missing_column, require_column
-from extrap.reading.endings import WORDS, given_status, state_column
-from extrap.reading.mixtures import COUNTED, is_free_text, may_set, mixture
-from extrap.reading.names import BATCHES, COMPUTE, PLAYED, PROGRESS, RATES, TOKENS, known_name
-from extrap.reading.names import WORDS as NAMES
+from extrap.reading.endings import STATUS_OF_WORD, given_status, state_column
+from extrap.reading.mixtures import COST_COLUMNS, is_free_text, may_set, mixture
+from extrap.reading.names import (
+    BATCH_NAMES,
+    COMPUTE_NAMES,
+    PLAYED,
+    PROGRESS_NAMES,
+    RATE_NAMES,
+    TOKEN_NAMES,
+    known_name,
+)
+from extrap.reading.names import NAMES_OF_PART as NAMES
 from extrap.records import condition_text
 from extrap.records.fields import ROUNDING
 from extrap.records.notes import USING, note
@@ -24,10 +32,15 @@ INFEASIBLE = frozenset({"diverged", "infeasible", "failed"})
 YES = frozenset({"true", "1", "1.0", "yes"})
 TARGETS = ("target", "target_loss")
 CENSORED = frozenset({"censored", "pruned"})
-STATUSES = {"reached": "reached", **WORDS, "censored": "censored", "infeasible": "infeasible"}
+STATUSES = {
+    "reached": "reached",
+    **STATUS_OF_WORD,
+    "censored": "censored",
+    "infeasible": "infeasible",
+}
 """How a run ended, in words → in one."""
 SETS_NOTHING = frozenset(
-    {*PLAYED, *COUNTED, *PROGRESS, *TOKENS, *COMPUTE}
+    {*PLAYED, *COST_COLUMNS, *PROGRESS_NAMES, *TOKEN_NAMES, *COMPUTE_NAMES}
     | {"budget", "at_edge", "edge", "is_censored"}
 )
 """Columns, as `known_name` writes them, that are no setting, or have a rule of their own."""
@@ -213,7 +226,7 @@ def _refuse_mixtures(
     notes = []
     for column in map(str, table.columns):
         known, is_target = known_name(column), column in TARGETS
-        sets_nothing = known in (*SETS_NOTHING, *RATES) or not may_set(column)
+        sets_nothing = known in (*SETS_NOTHING, *RATE_NAMES) or not may_set(column)
         if column in skipped or (sets_nothing and not is_target):
             continue
         levels = levels_of(table[column])
@@ -228,7 +241,7 @@ def _refuse_mixtures(
             notes.append(f"rows of one group differ in {column}, which was to be ignored")
         elif not _follows(levels, batch, groups):
             varying[column] = levels
-        elif known in NAMES["tune"] and known not in BATCHES:
+        elif known in NAMES["tune"] and known not in BATCH_NAMES:
             notes.append(f"{column} changes with the batch size, and counts as tuned with it")
     if varying:
         parts = [Choice({"by": [*by, name]}, "as groups") for name in varying]
@@ -270,7 +283,7 @@ def _rates(
     if seed in table:
         cell = cell.assign(seed=table[seed].astype(str))
     for name in map(str, table.columns):
-        if known_name(name) not in RATES:
+        if known_name(name) not in RATE_NAMES:
             continue
         levels = levels_of(table[name])
         codes = pd.Series(levels.codes, index=table.index)

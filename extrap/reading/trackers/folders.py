@@ -31,9 +31,10 @@ from extrap.reading.table_files import read_table
 
 FILES = ("meta.yaml", "trainer_state.json", "metrics.csv", "*tfevents*")
 """Of MLflow, HF Trainer, Lightning and TensorBoard; a folder of several is of the first."""
-LOSSES = ("eval_loss", "val_loss", "val/loss", "loss")
+LOSS_METRICS = ("eval_loss", "val_loss", "val/loss", "loss")
 """Held-out ones first: the last falls where a model overfits."""
-STEPS = ("step", "epoch")
+STEP_COLUMNS = ("step", "epoch")
+"""Columns of a log that count its rows, the finer first."""
 STATED = ("train_batch_size", "max_steps", "num_train_epochs")
 """Settings that a trainer's state has."""
 Logged = tuple[Path, dict[str, Any], pd.DataFrame]
@@ -85,15 +86,17 @@ def _contents_of_logs(root: Path, logged: Iterable[Logged]) -> Contents:
     runs: list[tuple[str, dict[str, Any], str]] = []
     points: list[pd.DataFrame] = []
     for home, settings, table in logged:
-        step = next((name for name in STEPS if name in table), None)
+        step = next((name for name in STEP_COLUMNS if name in table), None)
         if step is None:
             raise DataError(f"the log of a run in {home} has no column step; leave it out.")
-        values = table.drop(columns=[*STEPS], errors="ignore")
+        values = table.drop(columns=[*STEP_COLUMNS], errors="ignore")
         points.append(points_of(len(runs), table[step], values))
         name = run_name(root, home)
         settings = {**hydra_settings(root, home), **single_values(settings), **settings_in(name)}
         runs.append((name, settings, ""))
-    return tracked(runs, pd.concat(points, ignore_index=True), where=str(root), losses=LOSSES)
+    return tracked(
+        runs, pd.concat(points, ignore_index=True), where=str(root), losses=LOSS_METRICS
+    )
 
 
 def _of_trainer(paths: list[Path]) -> Iterator[Logged]:

@@ -21,17 +21,17 @@ from extrap.reading.contents import Contents, points_of, tracked
 from extrap.reading.endings import state_column
 from extrap.reading.names import (
     KNOWN,
-    LOGGED_STEPS,
+    LOGGED_STEP_NAMES,
     RUN_IDS,
     RUN_TIMES,
-    SEEDS,
+    SEED_NAMES,
     bare_name,
     known_name,
 )
 from extrap.reading.settings import settings_in
 from extrap.reading.wide_tables import EDGES
 
-LINE = " - "
+LINE_SEPARATOR = " - "
 """Between the name and the metric of a line in a chart."""
 
 
@@ -43,9 +43,13 @@ def read_history(table: pd.DataFrame, where: str, settings: Sequence[str] = ()) 
     are columns that are known to be set, not measured.
     """
     first, *lines = [*table] or [""]
-    if lines and first.lower() in LOGGED_STEPS and all(LINE in column for column in lines):
+    if (
+        lines
+        and first.lower() in LOGGED_STEP_NAMES
+        and all(LINE_SEPARATOR in column for column in lines)
+    ):
         return _read_chart(table, where)
-    step = next(iter(_called(LOGGED_STEPS, table)), None)
+    step = next(iter(_called(LOGGED_STEP_NAMES, table)), None)
     if step is None or _are_set([step], settings):
         return None
     state = state_column(table)
@@ -61,7 +65,7 @@ def read_history(table: pd.DataFrame, where: str, settings: Sequence[str] = ()) 
 def _read_chart(table: pd.DataFrame, where: str) -> Contents:
     step, *lines = table
     points = points_of(0, table[step], table[[c for c in lines if not c.endswith(EDGES)]])
-    names = points["metric"].str.rpartition(LINE)
+    names = points["metric"].str.rpartition(LINE_SEPARATOR)
     points["run"], runs = pd.factorize(names[0])
     points["metric"] = names[2]
     settings = [(name, settings_in(name), "") for name in runs]
@@ -97,7 +101,7 @@ def check_rows_are_runs(table: pd.DataFrame, settings: Sequence[str]) -> None:
     Such rows have equal settings, the seed among them if there is one, and differ in a step. Each
     would pass for a replicate of the others.
     """
-    step = next(iter(_called(LOGGED_STEPS, table)), None)
+    step = next(iter(_called(LOGGED_STEP_NAMES, table)), None)
     set_columns = [c for c in _are_set(table, settings) if c != step]
     if step is None or _are_set([step], settings) or not set_columns:
         return
@@ -109,7 +113,7 @@ def check_rows_are_runs(table: pd.DataFrame, settings: Sequence[str]) -> None:
     if len(repeats) < max(1, len(table) / 2) or _varying(repeats, others, runs):
         return
     steps = repeats[step].astype(str).groupby(runs).agg(frozenset)
-    is_seeded = any(known_name(c) in SEEDS for c in set_columns)
+    is_seeded = any(known_name(c) in SEED_NAMES for c in set_columns)
     if steps.map(len).gt(1).all() and (is_seeded or len(steps) > 1 == steps.nunique()):
         listed = ", ".join(shown(c) for c in set_columns)
         raise DataError(

@@ -26,12 +26,13 @@ from extrap.reading.contents import Contents, points_of, tracked
 from extrap.reading.copies import copy_database
 from extrap.reading.settings import as_number
 
-PREFIX = "mlflow+"
+ADDRESS_PREFIX = "mlflow+"
+"""Before addresses that say that they are of MLflow."""
 ACCOUNT = re.compile(r"//[^/\s]*@")
 """In an address: a user and a password, which no message repeats."""
-MOST_RUNS = 50_000
+MOST_RUNS_PER_REQUEST = 50_000
 """What the client gives at once."""
-LARGEST = 1.79e308
+LARGEST_STORED = 1.79e308
 """MLflow's databases store what is infinite as the largest number."""
 
 
@@ -67,7 +68,7 @@ def read_store(address: str, *, study: str | None) -> Contents:
     Raises:
         DataError: The store does not give them, or there is no such experiment.
     """
-    uri = address.removeprefix(PREFIX)
+    uri = address.removeprefix(ADDRESS_PREFIX)
     where = ACCOUNT.sub("//", uri)
     with _faults(where):
         return _read(uri, where, study, is_copy=False)
@@ -131,10 +132,14 @@ def _read(uri: str, where: str, study: str | None, *, is_copy: bool) -> Contents
 
 def _runs_of(client: Any, where: str, study: str | None) -> list[Any]:
     """The runs of the experiment that is named, or of the only one that has runs."""
-    experiments = client.search_experiments(max_results=MOST_RUNS)
+    experiments = client.search_experiments(max_results=MOST_RUNS_PER_REQUEST)
     names = {one.experiment_id: one.name for one in experiments}
     experiment_ids = [key for key, name in names.items() if study in (None, key, name)]
-    runs = client.search_runs(experiment_ids, max_results=MOST_RUNS) if experiment_ids else []
+    runs = (
+        client.search_runs(experiment_ids, max_results=MOST_RUNS_PER_REQUEST)
+        if experiment_ids
+        else []
+    )
     with_runs = {run.info.experiment_id for run in runs}
     if len(with_runs) != 1:
         listed = ", ".join(shown(names[key]) for key in with_runs or names)
@@ -147,4 +152,4 @@ def _runs_of(client: Any, where: str, study: str | None) -> list[Any]:
 
 def _as_logged(value: float) -> float:
     """A value as it was before MLflow's database had it."""
-    return math.copysign(math.inf, value) if abs(value) > LARGEST else float(value)
+    return math.copysign(math.inf, value) if abs(value) > LARGEST_STORED else float(value)

@@ -17,7 +17,9 @@ from extrap.reading.contents import Contents, points_of, tracked
 from extrap.reading.frames import single_values
 
 SCHEME = "wandb://"
-STEP = "_step"
+"""Before addresses of projects."""
+STEP_KEY = "_step"
+"""Key of the step in a history."""
 NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 """How W&B writes numbers that are not finite."""
 
@@ -59,9 +61,9 @@ def read_run_objects(objects: Iterable[Any], *, where: str = "the list of runs")
 
     def points(metric: str) -> pd.DataFrame:
         rows = [
-            (i, row.get(STEP), row.get(metric))
+            (i, row.get(STEP_KEY), row.get(metric))
             for i, run in enumerate(objects)
-            for row in run.scan_history(keys=[STEP, metric])
+            for row in run.scan_history(keys=[STEP_KEY, metric])
         ]
         table = pd.DataFrame(rows, columns=["run", "step", "value"], dtype=object)
         points = points_of(table["run"].astype(int), table["step"], table[["value"]])

@@ -258,8 +258,8 @@ def _chosen(studies: Sequence[StoredStudy], source: str, name: str | None) -> li
     if name is None:
         raise DataError(
             f"{source} holds several studies, {', '.join(list(groups)[:MOST_STUDIES_OFFERED])}; "
-            "name one of them, or make them one sweep by names NAME/SIZE=VALUE, as in mine/width=64, "
-            'or by study.set_user_attr("width", 64) in each:',
+            "name one of them, or make them one sweep by names NAME/SIZE=VALUE, as in "
+            'mine/width=64, or by study.set_user_attr("width", 64) in each:',
             [Choice({"study": group}) for group in list(groups)[:MOST_STUDIES_OFFERED]],
         )
     chosen = groups.get(name) or [study for study in studies if study.full_name == name]

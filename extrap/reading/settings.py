@@ -54,7 +54,7 @@ def name_column(table: pd.DataFrame) -> str | None:
 def words_in_names(names: Sequence[str], *, only_known: bool = True) -> list[str]:
     """Words that stand before a number in all names, with several values: `mlp_width16_lr0.002`.
 
-    Of names that are `only_known`, or of all.
+    Of known names alone if `only_known`, else of all.
 
     Example:
         >>> words_in_names(["mlp_width16_lr0.002", "mlp_width32_lr0.004"])

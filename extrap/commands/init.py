@@ -130,9 +130,9 @@ def _require_known(columns: Sequence[str], sizes: Sequence[str]) -> None:
         )
     if not columns:
         return
-    from extrap.reading.names import WORDS
+    from extrap.reading.names import NAMES_OF_PART
 
-    known = (*sizes, *WORDS["size"], *WORDS["data"])
+    known = (*sizes, *NAMES_OF_PART["size"], *NAMES_OF_PART["data"])
     for column in columns:
         if column not in (*TUNED, *known):
             raise click.UsageError(

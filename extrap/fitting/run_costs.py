@@ -13,7 +13,7 @@ import pandas as pd
 from extrap.errors import DataError, argument
 from extrap.expressions import Expression
 from extrap.laws.base import Array
-from extrap.reading.names import COUNTS, TOKENS, kinds_of, known_name
+from extrap.reading.names import COUNT_NAMES, TOKEN_NAMES, kinds_of, known_name
 from extrap.records import Runs
 from extrap.records.flags import Flag
 
@@ -154,7 +154,7 @@ def _sources(runs: Runs) -> list[tuple[str, str]]:
         column = column or names[0]
         return column if column.isidentifier() else f"`{column}`"
 
-    six_n_d = f"6 * {first('params', COUNTS)} * {first('tokens', TOKENS)}"
+    six_n_d = f"6 * {first('params', COUNT_NAMES)} * {first('tokens', TOKEN_NAMES)}"
     return [("flops", IN_FLOPS), (six_n_d, IN_FLOPS), ("cost", IN_UNITS)]
 
 

@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from extrap.fitting.surface.tuned_values import TunedValues
-from extrap.reading.names import RATES, TOKEN_BATCHES, kinds_of, short_name
+from extrap.reading.names import RATE_NAMES, TOKEN_BATCH_NAMES, kinds_of, short_name
 from extrap.records import Optimum, RuleRegret
 
 KIND_OF_LETTER = {"N": "params", "D": "tokens", "C": "compute", "n": "width"}
 """Letter → the kind of size column that is taken for it, see `kinds_of`."""
 TUNED_NAMES = {
-    "lr": {*RATES} - {"lr_mult"},
-    "B": {*TOKEN_BATCHES},
+    "lr": {*RATE_NAMES} - {"lr_mult"},
+    "B": {*TOKEN_BATCH_NAMES},
 }
 FLOPS_PER_PARAMETER_AND_TOKEN = 6.0
 MOST_RULE_LOG = 300.0

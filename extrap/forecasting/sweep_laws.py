@@ -22,7 +22,7 @@ from extrap.fitting.surface.tuned_values import TunedValues
 from extrap.laws import OPTIMUM_POWER
 from extrap.laws.base import Array
 from extrap.reading.losses import is_accuracy, loss_kind, size_kind
-from extrap.reading.names import WORDS, known_name
+from extrap.reading.names import NAMES_OF_PART, known_name
 from extrap.records import Optimum, Runs
 from extrap.records.confidence import NOT_FINISHED
 from extrap.records.flags import Flag, pinned
@@ -192,7 +192,7 @@ def _follow_size(sweep: Runs) -> list[Flag]:
     by_size = frame.groupby(list(sweep.sizes))
     played = {*sweep.sizes, *sweep.tuned, *sweep.conditions}
     for name in frame.columns.difference(played):
-        if known_name(str(name)) not in WORDS["tune"]:
+        if known_name(str(name)) not in NAMES_OF_PART["tune"]:
             continue
         values = pd.to_numeric(frame[name], errors="coerce")
         is_one = values.groupby([frame[c] for c in sweep.sizes]).nunique(dropna=False) == 1

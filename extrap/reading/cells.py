@@ -24,11 +24,12 @@ from extrap.reading.names import MULTIPLES, SUPERSCRIPTS
 from extrap.records.notes import MARKED, note
 
 SPELLED_NAN = ("nan", "+nan", "-nan")
+"""Text, in lower case, that is a float NaN: content, and no number."""
 NO_VALUE = ("", "-", "--", "–", "—", "n/a", "N/A", "#N/A", "NA", "n.a.")
 """What stands in an empty cell."""
 EMPTY = (*NO_VALUE, "None", "nan", "NaN", "<NA>", "NaT")
 """Cells without a value, as text."""
-ERROR = re.compile(r"\s*\(?\s*(?:±|\+/?-|\\pm)\s*(?P<error>[\d.eE+-]+).*")
+ERROR_AFTER_NUMBER = re.compile(r"\s*\(?\s*(?:±|\+/?-|\\pm)\s*(?P<error>[\d.eE+-]+).*")
 """A standard error after a number."""
 BRACKET = re.compile(r"(?<=[\dkKmMbBtT])[*_]*\s?[(\[][^A-Za-z]*[)\]]$")
 """A difference or an interval after a number."""
@@ -37,15 +38,18 @@ WITH_MARKS = re.compile(
     r"tensor\((?P<tensor>[^,()]+).*\)"
 )
 """A number in bold or with a footnote, a multiplier, a tensor as text."""
-PLAIN = r"^\s*[+-]?[\d.,]*(?:[eE][+-]?\d+)?\s?[kKmMbBtT]?\s*$"
+PLAIN_NUMBER = r"^\s*[+-]?[\d.,]*(?:[eE][+-]?\d+)?\s?[kKmMbBtT]?\s*$"
 """No cell of another form holds more than a number."""
-COUNT = re.compile(
+SCALED_NUMBER = re.compile(
     r"(?P<number>[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)\s?(?P<times>[kKmMbBtT]?)"
 )
-POWER = re.compile(
+"""A plain number, with commas between thousands and a letter for its multiple."""
+POWER_PATTERN = re.compile(
     r"(?P<base>\d+(?:\.\d+)?)\s?(?:\^|\*\*)\s?\(?(?P<exponent>[-+]?\d+(?:\.\d+)?)\)?"
 )
+"""A power such as `2^-7` or `2**-7`."""
 POWER_OF_TEN = re.compile(r"\s*[×x*·]\s*10\s*(?:\^|\*\*)?\s*\{?([-+]?\d+)\}?$")
+"""The end of a number such as `3 × 10^5`."""
 Codes = NDArray[np.intp]
 """One number a row: which value of a column, or combination of values, it has; -1 for none."""
 
@@ -92,13 +96,13 @@ def texts_of(values: pd.Series) -> pd.Series:
     values = values[~is_empty(values)]
     if not is_string:
         values = values[[isinstance(cell, str) for cell in values]].astype(str)
-    return values[~values.str.contains(PLAIN).astype(bool)] if len(values) else values
+    return values[~values.str.contains(PLAIN_NUMBER).astype(bool)] if len(values) else values
 
 
 def marked_notes(values: pd.Series, column: str) -> list[str]:
     """A note on the cells of a column that hold more than a number."""
     texts = texts_of(values).str.strip()
-    texts = [text for text in texts if not ERROR.search(text)]  # see `layouts`
+    texts = [text for text in texts if not ERROR_AFTER_NUMBER.search(text)]  # see `layouts`
     marked = [text for text in texts if math.isnan(_plain(text)) and math.isfinite(_written(text))]
     return [
         note(MARKED, len(marked), column, shown(text), f"{_written(text):g}")
@@ -111,8 +115,8 @@ def _parsed(values: pd.Series) -> np.ndarray:
         plain = plain_numbers(values)
         if plain is not None:
             return plain
-        codes, words = pd.factorize(values, use_na_sentinel=False)
-        return numbers_of(words)[codes]
+        codes, uniques = pd.factorize(values, use_na_sentinel=False)
+        return numbers_of(uniques)[codes]
     cells = values.astype(object)
     return numbers_of(v if isinstance(v, Real | str | Decimal) else None for v in cells)
 
@@ -129,14 +133,14 @@ def plain_numbers(values: pd.Series) -> np.ndarray | None:
     return None
 
 
-def numbers_of(words: Iterable[object]) -> np.ndarray:
+def numbers_of(values: Iterable[object]) -> np.ndarray:
     """Values as floats, shape (n,); NaN for what is no number.
 
     Example:
         >>> numbers_of(["1.3B", "1,300", "2^-3", "d512"]).tolist()
         [1300000000.0, 1300.0, 0.125, nan]
     """
-    plain = [None if isinstance(word, bool | np.bool_) else word for word in words]
+    plain = [None if isinstance(value, bool | np.bool_) else value for value in values]
     cells = pd.Series(plain, dtype=object)
     numbers = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=float, na_value=np.nan).copy()
     for i in np.flatnonzero(np.isnan(numbers)):
@@ -151,16 +155,16 @@ def _written(text: str) -> float:
         text = POWER_OF_TEN.sub(r"e\1", text.translate(SUPERSCRIPTS).replace("−", "-"))
         number = _plain(text)
     if math.isnan(number):
-        marked = WITH_MARKS.fullmatch(BRACKET.sub("", ERROR.sub("", text)).strip())
+        marked = WITH_MARKS.fullmatch(BRACKET.sub("", ERROR_AFTER_NUMBER.sub("", text)).strip())
         number = _plain((marked["number"] or marked["tensor"]) if marked else "")
     return number
 
 
 def _plain(text: str) -> float:
-    if count := COUNT.fullmatch(text):
+    if count := SCALED_NUMBER.fullmatch(text):
         return float(count["number"].replace(",", "")) * MULTIPLES.get(count["times"].lower(), 1.0)
     try:
-        if power := POWER.fullmatch(text):
+        if power := POWER_PATTERN.fullmatch(text):
             return float(float(power["base"]) ** float(power["exponent"]))
         return float(text)  # beyond the range of floats, which pandas 2.2 does not read
     except OverflowError:
@@ -209,23 +213,23 @@ class Levels:
 def levels_of(values: pd.Series) -> Levels:
     """The distinct values of a column; `16` and `16.0` are one, empty cells are none."""
     try:
-        codes, found = pd.factorize(values)
+        codes, uniques = pd.factorize(values)
     except TypeError:  # lists and the like
-        codes, found = pd.factorize(values.astype(str))
-    labels = pd.Series(found, dtype=object)
+        codes, uniques = pd.factorize(values.astype(str))
+    labels = pd.Series(uniques, dtype=object)
     texts = labels.astype(str).str.strip()
     is_there = ~texts.isin(EMPTY).to_numpy(dtype=bool)
     numbers = numbers_of(labels)
     has_words = bool((np.isnan(numbers) & is_there).any())
     keys = texts.to_numpy(dtype=object) if has_words else numbers
-    first, place = np.unique(keys[is_there], return_index=True, return_inverse=True)[1:]
+    first, ranks = np.unique(keys[is_there], return_index=True, return_inverse=True)[1:]
     recoded = np.full(len(labels) + 1, -1, dtype=np.intp)  # its last is for cells without a value
-    recoded[:-1][is_there] = place
-    kept = np.flatnonzero(is_there)[first]
+    recoded[:-1][is_there] = ranks
+    positions = np.flatnonzero(is_there)[first]
     return Levels(
         codes=recoded[codes],
-        labels=tuple(labels.iloc[kept]),
-        numbers=None if has_words else numbers[kept],
+        labels=tuple(labels.iloc[positions]),
+        numbers=None if has_words else numbers[positions],
     )
 
 

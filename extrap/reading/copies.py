@@ -13,7 +13,8 @@ TIMEOUT_S = 60.0
 """Several processes may write to one SQLite file; each waits this long for its turn."""
 WRITE_AHEAD = 2
 """Bytes 18 and 19 of a file whose newest pages are in a log beside it."""
-TRIES = 20
+N_COPY_TRIES = 20
+"""Copies of files that change meanwhile, before the source is given up."""
 
 
 def copy_database(source: Path, copy: Path) -> None:
@@ -32,11 +33,11 @@ def _is_backed_up(source: Path, copy: Path) -> bool:
     """Copy a file; False if a killed writer's transaction must be rolled back first."""
     address = f"file:{quote(str(source.absolute()))}?mode=ro"
     reading = sqlite3.connect(address, uri=True, timeout=TIMEOUT_S)
-    with closing(reading), closing(sqlite3.connect(copy)) as made:
+    with closing(reading), closing(sqlite3.connect(copy)) as target:
         try:
             reading.execute("BEGIN")
             reading.execute("SELECT * FROM sqlite_master").fetchone()  # `backup` waits forever
-            reading.backup(made)
+            reading.backup(target)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_READONLY_ROLLBACK:
                 raise
@@ -49,7 +50,7 @@ def _copy_files(source: Path, copy: Path) -> None:
 
     A connection to a file with a log would write beside it, even one that only reads.
     """
-    for _ in range(TRIES):
+    for _ in range(N_COPY_TRIES):
         parts = [p for end in ("", "-journal", "-wal") if (p := Path(f"{source}{end}")).exists()]
         before = [part.stat().st_mtime_ns for part in parts]
         for part in parts:

@@ -10,46 +10,66 @@ import pandas as pd
 
 from extrap.errors import Choice, DataError, shown
 from extrap.reading.cells import is_empty, numbers_of, texts_of
-from extrap.reading.names import PROGRESS, bare_name, is_identity, is_recipe, short_name, words
+from extrap.reading.names import (
+    PROGRESS_NAMES,
+    bare_name,
+    is_identity,
+    is_recipe,
+    short_name,
+    split_words,
+)
 from extrap.records.runs import STATUSES
 
-COMPLETE = words("finished completed done success succeeded terminated ok")
-UNFINISHED = words(
+COMPLETE = split_words("finished completed done success succeeded terminated ok")
+"""Words for a run that came to its end."""
+UNFINISHED = split_words(
     "fail crash crashed error errored killed cancelled canceled aborted abort timeout timed_out "
     "oom out_of_memory node_fail interrupted preempted preempting pending queued paused running "
     "scheduled waiting"
 )
-ABSENT = words("failed fails failure crashes dnf memory not none null skipped missing")
-DIVERGED = words(
+"""Words for a run that failed, was stopped, or has not ended yet."""
+ABSENT = split_words("failed fails failure crashes dnf memory not none null skipped missing")
+"""Words that stand in place of the loss of a run that failed."""
+DIVERGED = split_words(
     "diverged diverges divergence div nan inf infinity ∞ exploded explodes blew unstable"
 )
-WORDS = {status: status for status in STATUSES}
-WORDS |= dict.fromkeys(COMPLETE, "complete") | dict.fromkeys(UNFINISHED, "failed")
+"""Words that stand in place of the loss of a run that diverged."""
+STATUS_OF_WORD = {status: status for status in STATUSES}
+STATUS_OF_WORD |= dict.fromkeys(COMPLETE, "complete") | dict.fromkeys(UNFINISHED, "failed")
 """What trackers, tuners and clusters call a run that ended, or has not ended yet → status."""
-LOST = dict.fromkeys((*UNFINISHED, *ABSENT), "failed") | dict.fromkeys(DIVERGED, "diverged")
+STATUS_OF_LOSS_WORD = dict.fromkeys((*UNFINISHED, *ABSENT), "failed") | dict.fromkeys(
+    DIVERGED, "diverged"
+)
 """Words in place of a loss → status."""
 COLUMN = re.compile(r"(^|[_.])(status|state|outcome)$")
 """Names of columns that hold such words; a column of any name does if it holds nothing else."""
-ENOUGH = 1000
+N_STATUS_CELLS = 1000
 """Cells by which a column is known to hold such words."""
 REACHED = 0.95
 """Of the steps that runs of a size reach; a run of fewer is not complete."""
 MOST_SHORT = 0.3
 """Share of the runs up to which a column of fewer steps is of early ends; beyond it, set."""
-UNITS = frozenset(words("step epoch iteration iter update token sample example"))
+STEP_UNITS = frozenset(split_words("step epoch iteration iter update token sample example"))
+"""What a number of steps counts."""
 IS_REACHED = frozenset(
-    words("last final completed complete done reached actual stopped current seen processed ran")
+    split_words(
+        "last final completed complete done reached actual stopped current seen processed ran"
+    )
 )
-IS_PLANNED = frozenset(words("max total num n planned target budget scheduled requested maximum"))
-BESIDE_UNITS = frozenset(words("train training trained trainer global of"))
+"""Words in the name of a number of steps that a run reached."""
+IS_PLANNED = frozenset(
+    split_words("max total num n planned target budget scheduled requested maximum")
+)
+"""Words in the name of a number of steps that was planned."""
+BESIDE_UNITS = frozenset(split_words("train training trained trainer global of"))
 """Words that stand in the name of a number of steps, reached or planned, and no other word may."""
-SHARES = frozenset(
-    words("progress completion fraction percent pct done finished completed complete")
+SHARE_WORDS = frozenset(
+    split_words("progress completion fraction percent pct done finished completed complete")
 )
 """Words of columns that say which share of its steps a run came, or whether it ended."""
 
 
-def state_column(table: pd.DataFrame, known: Mapping[str, str] = WORDS) -> str | None:
+def state_column(table: pd.DataFrame, statuses: Mapping[str, str] = STATUS_OF_WORD) -> str | None:
     """The column `status`, else one of such a name that holds a word for it, else one of words."""
     if "status" in table:
         return "status"
@@ -57,8 +77,10 @@ def state_column(table: pd.DataFrame, known: Mapping[str, str] = WORDS) -> str |
     for column in table:
         cells = table[column]
         if not pd.api.types.is_numeric_dtype(cells.dtype) and not is_recipe(str(column)):
-            found = {_word(cell) for cell in cells[~is_empty(cells)].head(ENOUGH).astype(str)}
-            shares[str(column)] = len(found & known.keys()) / max(len(found), 1)
+            cell_words = {
+                _word(cell) for cell in cells[~is_empty(cells)].head(N_STATUS_CELLS).astype(str)
+            }
+            shares[str(column)] = len(cell_words & statuses.keys()) / max(len(cell_words), 1)
     named = [c for c in shares if COLUMN.search(_word(bare_name(c))) and shares[c] > 0]
     whole = [c for c in shares if shares[c] == 1 and not is_identity(c)]
     return next(iter([*sorted(named, key=lambda c: -shares[c]), *whole]), None)
@@ -74,7 +96,11 @@ def read_losses(cells: pd.Series, column: str) -> tuple[pd.Series, list[str]]:
     texts = texts[texts.str.match(r"\W*[A-Za-z∞]").astype(bool)] if len(texts) else texts
     said: dict[str, str] = {}
     for text in texts.unique():
-        statuses = {LOST[word] for word in re.split(r"[^a-z∞]+", text.lower()) if word in LOST}
+        statuses = {
+            STATUS_OF_LOSS_WORD[word]
+            for word in re.split(r"[^a-z∞]+", text.lower())
+            if word in STATUS_OF_LOSS_WORD
+        }
         if statuses:
             said[text] = min(statuses)  # diverged before failed
     status = texts.map(said).reindex(cells.index)
@@ -95,35 +121,35 @@ def read_status(
     """
     names = np.array(["complete", "diverged", "failed"], dtype=object)
     derived = names[np.where(is_lost, 2, np.where(np.isfinite(loss), 0, 1))]
-    given, notes = given_status(table)
-    is_kept = given.notna() & (given.ne("complete") | (derived == "complete"))
-    return given.where(is_kept, derived), given.notna(), notes
+    table_status, notes = given_status(table)
+    is_kept = table_status.notna() & (table_status.ne("complete") | (derived == "complete"))
+    return table_status.where(is_kept, derived), table_status.notna(), notes
 
 
 def given_status(
-    table: pd.DataFrame, known: Mapping[str, str] = WORDS
+    table: pd.DataFrame, statuses: Mapping[str, str] = STATUS_OF_WORD
 ) -> tuple[pd.Series, list[str]]:
     """The status that a table gives each run, NaN where it gives none, and notes.
 
     Raises:
         DataError: A status is a word that nobody uses for one.
     """
-    column = state_column(table, known)
+    column = state_column(table, statuses)
     if column is None:
         return pd.Series(np.nan, index=table.index, dtype=object), []
     cells = table[column].where(~is_empty(table[column]))
     said = {cell: _word(cell) for cell in cells.dropna().unique()}
-    unknown = [str(cell) for cell, word in said.items() if word not in known]
+    unknown = [str(cell) for cell, word in said.items() if word not in statuses]
     if unknown:
-        own = "" if column == "status" else f" in the column {shown(column)}"
-        allowed = ", ".join(dict.fromkeys(known.values()))
+        location = "" if column == "status" else f" in the column {shown(column)}"
+        allowed = ", ".join(dict.fromkeys(statuses.values()))
         raise DataError(
-            f"status must be one of {allowed}; got {shown(min(unknown))}{own}. Write "
+            f"status must be one of {allowed}; got {shown(min(unknown))}{location}. Write "
             "the nearest of them, or give the column another name if it says something else."
         )
-    found = cells.astype(object).map(said)
-    unfinished = found[found.isin(UNFINISHED)].value_counts()
-    return found.map(known), [
+    status_words = cells.astype(object).map(said)
+    unfinished = status_words[status_words.isin(UNFINISHED)].value_counts()
+    return status_words.map(statuses), [
         f"{count} run(s) did not finish ({word}): counted as failed"
         for word, count in sorted(unfinished.items())
     ]
@@ -184,14 +210,14 @@ def ended_early(
 def is_progress(column: str) -> bool:
     """Whether a column says how far a run came, by its name."""
     parts = _parts(column)
-    return short_name(column).lower() in PROGRESS or bool(parts and parts[1] & IS_REACHED)
+    return short_name(column).lower() in PROGRESS_NAMES or bool(parts and parts[1] & IS_REACHED)
 
 
 def _parts(column: str) -> tuple[str, set[str]] | None:
     """The unit in the name of a number of steps, and the words beside it; None of any other."""
     plain = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", short_name(column)).lower()
     parts = set(re.split(r"[^a-z0-9]+", plain)) - {""}
-    units = {part for part in parts if part.removesuffix("s") in UNITS}
+    units = {part for part in parts if part.removesuffix("s") in STEP_UNITS}
     others = parts - units - BESIDE_UNITS
     if len(units) != 1 or others - IS_REACHED - IS_PLANNED:
         return None
@@ -220,7 +246,7 @@ def shares_of_steps(table: pd.DataFrame, cell: Sequence[str] = ()) -> Iterator[p
                 yield share.rename(f"{last} below {most}")
     for column in map(str, table):
         said = set(re.split(r"[^a-z0-9]+", short_name(column).lower())) - {"is", ""}
-        if said & SHARES and said <= SHARES | BESIDE_UNITS and column not in cell:
+        if said & SHARE_WORDS and said <= SHARE_WORDS | BESIDE_UNITS and column not in cell:
             texts = table[column].astype(str).str.strip().str.lower().str.removesuffix("%")
             texts = texts.replace({"true": "1", "yes": "1", "false": "0", "no": "0"})
             numbers = pd.Series(numbers_of(texts), index=table.index)

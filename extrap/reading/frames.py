@@ -55,8 +55,8 @@ def without_index(frame: pd.DataFrame) -> pd.DataFrame:
             "the levels of an index become columns by their names, a level has none; name them "
             'with df.index.names = ["width", "lr"].'
         )
-    own = [name for name in frame.index.names if name is not None and name not in frame.columns]
-    return (frame.reset_index(level=own) if own else frame).reset_index(drop=True)
+    levels = [n for n in frame.index.names if n is not None and n not in frame.columns]
+    return (frame.reset_index(level=levels) if levels else frame).reset_index(drop=True)
 
 
 def frame_of_rows(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -89,16 +89,16 @@ def _without_views(table: Any) -> Any:
 
 def flat(nested: Mapping[Any, Any], above: str = "") -> dict[str, Any]:
     """A dictionary of dictionaries as one whose keys have dots."""
-    found: dict[str, Any] = {}
+    flattened: dict[str, Any] = {}
     for key, value in nested.items():
         name = f"{above}{key}"
         if isinstance(value, Mapping) and value.keys() == {"value", "desc"}:  # W&B's settings
-            found[name] = value["value"]
+            flattened[name] = value["value"]
         elif isinstance(value, Mapping):
-            found.update(flat(value, f"{name}."))
+            flattened.update(flat(value, f"{name}."))
         else:
-            found[name] = value
-    return found
+            flattened[name] = value
+    return flattened
 
 
 def single_values(nested: Mapping[Any, Any]) -> dict[str, Any]:
@@ -121,8 +121,10 @@ def with_flat_cells(table: pd.DataFrame) -> pd.DataFrame:
         if all(isinstance(cell, Mapping) for cell in cells.dropna()):
             rows = [flat(c, f"{column}.") if isinstance(c, Mapping) else {} for c in cells]
             inner = frame_of_rows(rows).set_axis(table.index)
-            rest = table.drop(columns=column)
-            table = pd.concat([rest, inner[[c for c in inner if c not in rest]]], axis="columns")
+            others = table.drop(columns=column)
+            table = pd.concat(
+                [others, inner[[c for c in inner if c not in others]]], axis="columns"
+            )
     return table
 
 

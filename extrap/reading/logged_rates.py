@@ -19,18 +19,24 @@ from numpy.typing import NDArray
 
 from extrap.errors import Choice, DataError
 from extrap.reading.cells import numbers_of
-from extrap.reading.names import SCHEDULES, TOTAL_STEPS, WARMUP_SHARES, WARMUP_STEPS, short_name
+from extrap.reading.names import (
+    SCHEDULE_NAMES,
+    TOTAL_STEP_NAMES,
+    WARMUP_SHARE_NAMES,
+    WARMUP_STEP_NAMES,
+    short_name,
+)
 from extrap.records.notes import ELSEWHERE, note
 
 Array = NDArray[np.float64]
 
-LARGEST = "largest_logged_"
+LARGEST_LOGGED_PREFIX = "largest_logged_"
 """How a column is called of rates whose peak is not known."""
-TOLERANCE = 0.01
+PEAK_TOLERANCE = 0.01
 """Relative error of a peak that is not worth a question."""
-LEAST_SHARE = 0.1
+LEAST_SHARE_OF_PEAK = 0.1
 """Share of its peak below which a logged rate says little about the peak."""
-SHAPES: Mapping[str, Callable[[Array], Array]] = {
+DECAY_SHAPES: Mapping[str, Callable[[Array], Array]] = {
     "linear": lambda progress: 1 - progress,
     "cosine": lambda progress: (1 + np.cos(np.pi * progress)) / 2,
     "constant": np.ones_like,
@@ -45,27 +51,30 @@ def with_logged_rates(
 
     Args:
         table: A row for each run.
-        points: What was logged, see `Found`.
+        points: What was logged, see `Contents`.
         rates: Column of a rate → the metric of its points.
         is_known: Whether the rates of the runs are known from elsewhere; then these are left out.
     """
     ends, notes = points.groupby("run")["step"].max(), list[str]()
     for column, metric in rates.items():
         logged = points[points["metric"].eq(metric)].sort_values("step")
-        by_run = {run: own[["step", "value"]].to_numpy().T for run, own in logged.groupby("run")}
+        by_run = {
+            run: curve[["step", "value"]].to_numpy().T for run, curve in logged.groupby("run")
+        }
         table, name = table.drop(columns=column), short_name(column)
         if is_known:
             continue
         peaks = {
-            r: _peak(own[0], own[1], table.loc[r].to_dict(), ends[r]) for r, own in by_run.items()
+            r: _peak(curve[0], curve[1], table.loc[r].to_dict(), ends[r])
+            for r, curve in by_run.items()
         }
-        known = {run: peak for run, peak in peaks.items() if peak is not None}
-        values = {run: rate for run, (rate, _) in known.items()}
-        if len(known) < len(peaks):
-            name = f"{LARGEST}{name}"
-            values = {run: own[1].max() for run, own in by_run.items()}
+        known_peaks = {run: peak for run, peak in peaks.items() if peak is not None}
+        values = {run: rate for run, (rate, _) in known_peaks.items()}
+        if len(known_peaks) < len(peaks):
+            name = f"{LARGEST_LOGGED_PREFIX}{name}"
+            values = {run: curve[1].max() for run, curve in by_run.items()}
         else:
-            ways = dict.fromkeys(way for _, way in known.values())
+            ways = dict.fromkeys(way for _, way in known_peaks.values())
             notes.append(note(ELSEWHERE, name, f"log: {' or '.join(ways)}"))
         table = table.assign(**{name: table.index.map(values)})
     return table, notes
@@ -74,8 +83,8 @@ def with_logged_rates(
 def refuse_largest_logged(tuned: tuple[str, ...], where: str) -> None:
     """Raise where an inferred tuned value is the largest logged rate."""
     for column in tuned:
-        if column.startswith(LARGEST):
-            name = column.removeprefix(LARGEST)
+        if column.startswith(LARGEST_LOGGED_PREFIX):
+            name = column.removeprefix(LARGEST_LOGGED_PREFIX)
             raise DataError(
                 f"{name} is known from the logs of {where} only, and they do not tell its peak, "
                 f"which may be higher than any logged. Write it into the names of the runs, "
@@ -97,24 +106,24 @@ def _peak(
     before = float(steps[last - 1]) if last else 0.0
     fall = -np.diff(rates[last : last + 2]) / np.diff(steps[last : last + 2])
     is_seen = steps[last] <= 1 or (not len(fall) and last > 0)
-    if is_seen or (len(fall) and fall[0] * (steps[last] - before) <= TOLERANCE * largest):
+    if is_seen or (len(fall) and fall[0] * (steps[last] - before) <= PEAK_TOLERANCE * largest):
         return largest, "the largest logged one"
-    total = _number(settings, TOTAL_STEPS) or end
-    warmup = _number(settings, WARMUP_STEPS)
-    if warmup is None and (share := _number(settings, WARMUP_SHARES)) is not None:
+    total = _number(settings, TOTAL_STEP_NAMES) or end
+    warmup = _number(settings, WARMUP_STEP_NAMES)
+    if warmup is None and (share := _number(settings, WARMUP_SHARE_NAMES)) is not None:
         warmup = share * total
-    kind = str(_setting(settings, SCHEDULES)).lower()
-    told = re.fullmatch(rf"(?:.*\.)?({'|'.join(SHAPES)})(?:_with_warmup)?", kind)
+    kind = str(_setting(settings, SCHEDULE_NAMES)).lower()
+    named_kind = re.fullmatch(rf"(?:.*\.)?({'|'.join(DECAY_SHAPES)})(?:_with_warmup)?", kind)
     start = warmup or 0.0
-    for kind in [told[1]] if told else ("linear", "cosine"):
+    for kind in [named_kind[1]] if named_kind else ("linear", "cosine"):
         progress = (steps[last:] - start) / max(total - start, 1.0)
-        shares = SHAPES[kind](np.clip(progress, 0.0, 1.0))
-        is_used = shares > LEAST_SHARE
+        shares = DECAY_SHAPES[kind](np.clip(progress, 0.0, 1.0))
+        is_used = shares > LEAST_SHARE_OF_PEAK
         starts = rates[last:][is_used] / shares[is_used]
-        if len(starts) < (1 if told else 2):
+        if len(starts) < (1 if named_kind else 2):
             continue
         one_step = 2 / (total * shares[is_used].min())  # a log may be one step late
-        if starts.max() / starts.min() - 1 <= TOLERANCE + one_step:
+        if starts.max() / starts.min() - 1 <= PEAK_TOLERANCE + one_step:
             unless = "" if warmup is not None else ", if there was no warmup"
             return float(starts[0]), f"the start of its {kind} decay to 0{unless}"
     return None

@@ -48,7 +48,7 @@ class LogReader:
         self._let, self._maximised = tuple(let), maximised
         self._events: EventLog | None = None
         self._last_step = -math.inf
-        self._found: dict[str, str] = {}
+        self._columns: dict[str, str] = {}
 
     def poll(self) -> list[tuple[float, float]]:
         """The (step, loss) of every row whose step lies beyond the last, in the order of the log.
@@ -73,11 +73,11 @@ class LogReader:
     def _column(self, table: pd.DataFrame, name: str, *, is_metric: bool = False) -> pd.Series:
         """A column; once it is found, columns of a like name that come later are others."""
         have, where = [str(column) for column in table], str(self._path)
-        known = self._found.get(name, name)
-        column = find_column(known, have, where, is_metric=is_metric)
+        logged_name = self._columns.get(name, name)
+        column = find_column(logged_name, have, where, is_metric=is_metric)
         if column is None:
             raise missing_column(name, have, where)
-        self._found[name] = column
+        self._columns[name] = column
         return table[column]
 
     def _read(self) -> pd.DataFrame:

@@ -38,7 +38,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError, argument
-from extrap.reading.names import COMPUTE, ERROR, LOSS, known_name
+from extrap.reading.names import COMPUTE_NAMES, ERROR_PATTERN, LOSS_PATTERN, known_name
 from extrap.records import Runs
 from extrap.records.fields import ROUNDING
 from extrap.records.notes import LOSS_COLUMN, LOSS_KIND, SHARE, note, values_of
@@ -50,7 +50,9 @@ TAIL = 0.05
 NATS = (0.5, 12.0)
 """Losses of language models per token. Those of image classifiers may look alike."""
 BITS = re.compile(r"bpb|bpc|(^|_)bits?($|_)")
+"""In names of losses in bits."""
 PERPLEXITY = re.compile(r"perplexity|ppl")
+"""In names of perplexities."""
 NO_NATS = re.compile(rf"{PERPLEXITY.pattern}|mse|mae|rmse|image|cls|reward")
 """In names of losses that are no cross entropy of text."""
 
@@ -111,9 +113,9 @@ def with_final_losses(
         )
     ordered = curves.drop_duplicates(["run", "step"], keep="last")  # the later row of a step
     by_run = ordered.sort_values(["run", "step"], kind="stable").groupby("run")["loss"]
-    found = by_run.agg(lambda loss: _final(loss.to_numpy(float), rule))
-    has_curve = losses.index.isin(found.index)
-    chosen = found.reindex(losses.index).astype(object).where(has_curve, None)
+    finals = by_run.agg(lambda loss: _final(loss.to_numpy(float), rule))
+    has_curve = losses.index.isin(finals.index)
+    chosen = finals.reindex(losses.index).astype(object).where(has_curve, None)
     said = f"the mean of the last {share:.3g} of" if name == "tail" else "the best of"
     notes = [f"the loss of a run is {said} its curve"]
     if not has_curve.all():
@@ -164,24 +166,24 @@ def loss_kind(runs: Runs) -> str:
 
     What was said when they were read counts before what the name and the values suggest.
     """
-    given = _noted(runs, LOSS_KIND)
-    if given and not (is_accuracy(runs) and given in ("nats", "bits")):
-        return given
+    stated_kind = _noted(runs, LOSS_KIND)
+    if stated_kind and not (is_accuracy(runs) and stated_kind in ("nats", "bits")):
+        return stated_kind
     name = _noted(runs, LOSS_COLUMN).lower()
     if is_accuracy(runs):
         return "accuracy"
     if BITS.search(name):
         return "bits"
-    if ERROR.search(name):
+    if ERROR_PATTERN.search(name):
         return "error"
     losses = runs.complete().to_frame()["loss"]
-    is_named = not name or (LOSS.search(name) and not NO_NATS.search(name))
+    is_named = not name or (LOSS_PATTERN.search(name) and not NO_NATS.search(name))
     return "nats" if is_named and losses.between(*NATS).all() else "other"
 
 
 def loss_unit(name: str) -> str:
     """The unit of a loss by its name: `perplexity`, `bits`, `error`, else `nats`."""
-    patterns = {"perplexity": PERPLEXITY, "bits": BITS, "error": ERROR}
+    patterns = {"perplexity": PERPLEXITY, "bits": BITS, "error": ERROR_PATTERN}
     return next((unit for unit, p in patterns.items() if p.search(name.lower())), "nats")
 
 
@@ -198,7 +200,7 @@ def is_perplexity(runs: Runs) -> bool:
 
 def size_kind(columns: Sequence[str]) -> str:
     """`compute` for one size column that counts FLOPs, else `other`."""
-    is_compute = len(columns) == 1 and known_name(columns[0]) in COMPUTE
+    is_compute = len(columns) == 1 and known_name(columns[0]) in COMPUTE_NAMES
     return "compute" if is_compute else "other"
 
 

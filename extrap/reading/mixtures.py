@@ -23,28 +23,29 @@ from extrap.errors import Choice, DataError
 from extrap.reading.cells import Codes, Levels, is_empty, joint, levels_of
 from extrap.reading.columns import display_name
 from extrap.reading.names import (
-    COUNTED_NAME,
+    COUNT_PATTERN,
     MEASURED,
+    NAMES_OF_PART,
     PLAYED,
-    RATE_NAME,
-    RATES,
-    WORDS,
+    RATE_NAMES,
+    RATE_PATTERN,
     from_logarithm,
     is_bookkeeping,
     is_identity,
     is_measured,
     is_recipe,
     known_name,
-    words,
+    split_words,
 )
-from extrap.reading.roles import MOST_CHOICES, ONE_AMOUNT, TRIED, tried_share
+from extrap.reading.roles import MOST_CHOICES_OFFERED, ONE_AMOUNT, TRIED, tried_share
 from extrap.records import ROLES, WITHOUT_SEED, Runs, condition_text
 
-COUNTED = words("loss_se noise_scale flops wall_s updates n_params seed_sd n_seeds")
+COST_COLUMNS = split_words("loss_se noise_scale flops wall_s updates n_params seed_sd n_seeds")
 """Columns with a fixed meaning that set nothing."""
 MOST_KINDS = 30
 """Values of a column that may say of which kind a run is."""
-MOST_SHOWN, MOST_WORD = 5, 40
+MOST_VALUES_SHOWN, MOST_VALUE_CHARACTERS = 5, 40
+"""Values of a column that an error shows, and characters of one."""
 
 
 def refuse_mixtures(
@@ -75,17 +76,21 @@ def refuse_mixtures(
     if len(frame) < 2:
         return ()
     have = [str(c) for c in frame.columns]
-    known = {*runs.sizes, *runs.tuned, *runs.conditions, *PLAYED, *COUNTED}
-    names = [c for c in have if c not in known and may_set(c) and not _holds_roles(frame[c])]
+    accounted_for = {*runs.sizes, *runs.tuned, *runs.conditions, *PLAYED, *COST_COLUMNS}
+    names = [
+        c for c in have if c not in accounted_for and may_set(c) and not _holds_roles(frame[c])
+    ]
     sweep = _Sweep(frame, runs)
     if is_untuned:
-        names = [c for c in names if not (known_name(c) in WORDS["tune"] and sweep.is_tried(c))]
+        names = [
+            c for c in names if not (known_name(c) in NAMES_OF_PART["tune"] and sweep.is_tried(c))
+        ]
     varying = {c: levels for c in names if (levels := sweep.varying(c))}
     pooled = [c for c in varying if {c, display_name(c, have)} & set(ignored)]
     pooled += [c for c in varying if c not in pooled and is_free_text(varying[c])]
-    asked = {c: levels for c, levels in varying.items() if c not in pooled}
-    if asked:
-        named = {display_name(c, have): asked[c] for c in _enough(asked, sweep.sizes)}
+    unsettled = {c: levels for c, levels in varying.items() if c not in pooled}
+    if unsettled:
+        named = {display_name(c, have): unsettled[c] for c in _enough(unsettled, sweep.sizes)}
         source, parts = runs.source or "the sweep", _parts(named, runs, sweep)
         rule = rule or f"a forecast is for one recipe, {source}"
         if part:
@@ -200,11 +205,11 @@ def _enough(varying: Mapping[str, Levels], sizes: Codes) -> list[str]:
     for name in sorted(varying, key=lambda c: (len(varying[c]), not is_recipe(c), len(c))):
         if all(follows(column, [name]) for column in varying):
             return [name]
-    kept: list[str] = []
+    chosen: list[str] = []
     for name in sorted(varying, key=lambda c: (not is_recipe(c), -len(varying[c]), len(c))):
-        if not kept or not follows(name, kept):
-            kept.append(name)
-    return kept
+        if not chosen or not follows(name, chosen):
+            chosen.append(name)
+    return chosen
 
 
 def _parts(varying: Mapping[str, Levels], runs: Runs, sweep: _Sweep) -> list[Choice]:
@@ -212,7 +217,7 @@ def _parts(varying: Mapping[str, Levels], runs: Runs, sweep: _Sweep) -> list[Cho
     choices = []
     for name, levels in varying.items():
         if log := from_logarithm(name):
-            is_size = known_name(log[0]) in (*WORDS["size"], *WORDS["data"])
+            is_size = known_name(log[0]) in (*NAMES_OF_PART["size"], *NAMES_OF_PART["data"])
             part, there = ("size", runs.sizes) if is_size else ("tune", runs.tuned)
             choices.append(Choice({"let": log[1], part: [*there, log[0]]}))
             if not re.search(r"(?i)ln|lg|\d", name) and "exp(" in log[1]:
@@ -221,11 +226,14 @@ def _parts(varying: Mapping[str, Levels], runs: Runs, sweep: _Sweep) -> list[Cho
             continue
         if sweep.counts(levels):
             choices.append(Choice({"seed": name}, "as the seed"))
-        known = known_name(name)
-        if levels.is_positive and len(levels) >= (2 if known in RATES else TRIED):
-            if known not in (*WORDS["size"], *WORDS["data"]) and not COUNTED_NAME.search(name):
+        canonical = known_name(name)
+        if levels.is_positive and len(levels) >= (2 if canonical in RATE_NAMES else TRIED):
+            if canonical not in (
+                *NAMES_OF_PART["size"],
+                *NAMES_OF_PART["data"],
+            ) and not COUNT_PATTERN.search(name):
                 choices.append(Choice({"tune": [*runs.tuned, name]}, "as a tuned column"))
-            if known not in WORDS["tune"] and not RATE_NAME.search(known):
+            if canonical not in NAMES_OF_PART["tune"] and not RATE_PATTERN.search(canonical):
                 choices.append(Choice({"size": [*runs.sizes, name]}, "as a size"))
     return choices
 
@@ -239,20 +247,20 @@ def mixture(varying: Mapping[str, Levels], parts: Sequence[Choice], what: str) -
     cells = joint(*(levels.codes for levels in varying.values()))
     counts = pd.Series(cells[cells >= 0]).value_counts()
     is_listed = len(counts) <= len(cells) / 2
-    for cell in counts.index[:MOST_CHOICES] if is_listed else ():  # the commonest first
+    for cell in counts.index[:MOST_CHOICES_OFFERED] if is_listed else ():  # the commonest first
         row = int(np.flatnonzero(cells == cell)[0])
         values = {n: condition_text(v.labels[v.codes[row]]) for n, v in varying.items()}
         choices.append(Choice({"where": values}, f"{counts[cell]} runs"))
     choices.append(Choice({"ignore": names}, "if it does not matter"))
     mixed = "; ".join(
-        f"{name} {', '.join(_cut(condition_text(v)) for v in levels.labels[:MOST_SHOWN])}"
-        f"{' …' if len(levels) > MOST_SHOWN else ''}"
+        f"{name} {', '.join(_cut(condition_text(v)) for v in levels.labels[:MOST_VALUES_SHOWN])}"
+        f"{' …' if len(levels) > MOST_VALUES_SHOWN else ''}"
         for name, levels in varying.items()
     )
-    more = len(counts) - MOST_CHOICES if is_listed else 0
+    more = len(counts) - MOST_CHOICES_OFFERED if is_listed else 0
     left = f" ({more} more combinations are not listed)" if more > 0 else ""
     return DataError(f"{what} mixes several ({mixed}); choose one{left}:", choices)
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= MOST_WORD else f"{text[:MOST_WORD]}…"
+    return text if len(text) <= MOST_VALUE_CHARACTERS else f"{text[:MOST_VALUE_CHARACTERS]}…"

@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 
 
-def words(text: str) -> tuple[str, ...]:
+def split_words(text: str) -> tuple[str, ...]:
     """The words of a text."""
     return tuple(text.split())
 
 
-PREFIX = re.compile(
+TRACKER_PREFIX = re.compile(
     r"(?:config|summary|hparams|hyperparameters|params?|metrics|user_attrs|attrs|tags|"
     r"Param|UserAttribute|SystemAttribute)[./:_ ]"
 )
@@ -21,71 +21,101 @@ PREFIX = re.compile(
 ENDINGS = ("min", "max", "mean", "best", "last", "std", "avg", "name", "type", "kind", "class")
 """Last parts of a name that say nothing without the part before them."""
 
-WIDTHS = words(
+WIDTH_NAMES = split_words(
     "width d_model n_embd hidden_size hidden_dim dim embed_dim model_dim embedding_dim n_embed "
     "n_hidden hidden channels units"
 )
-DEPTHS = words("depth n_layers n_layer num_layers num_hidden_layers layers")
-COUNTS = words(
+"""Names of a width."""
+DEPTH_NAMES = split_words("depth n_layers n_layer num_layers num_hidden_layers layers")
+"""Names of a depth."""
+COUNT_NAMES = split_words(
     "n_params params num_params n_parameters num_parameters parameters param_count "
     "params_no_embed params_no_emb non_embedding_params n_params_total active_params"
 )
-PARAMS = (*COUNTS, *words("model_size size scale"))
-TOKENS = words(
+"""Names of a number of parameters."""
+PARAMS_NAMES = (*COUNT_NAMES, *split_words("model_size size scale"))
+"""Those, and names that may be of any measure of the model."""
+TOKEN_NAMES = split_words(
     "n_tokens tokens num_tokens train_tokens tokens_trained n_examples examples seen_examples "
     "n_samples num_samples dataset_size data_size dataset_tokens tokens_seen"
 )
-RATIOS = words("tokens_per_param tpp")
-COMPUTE = words(
+"""Names of an amount of data: tokens or examples."""
+RATIO_NAMES = split_words("tokens_per_param tpp")
+"""Names of tokens per parameter."""
+COMPUTE_NAMES = split_words(
     "flops compute train_flops training_flops total_flops flop flops_budget compute_budget budget "
     "training_compute"
 )
+"""Names of an amount of training compute."""
 SYMBOLS = {"N": "params", "D": "tokens", "C": "flops", "L": "loss"}
 """What single letters are where `N` stands beside `D`, `C` or `D/N`, as in papers."""
 SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+"""Superscript digits → plain ones."""
 MULTIPLES = {
-    **dict.fromkeys(words("k thousand"), 1e3),
-    **dict.fromkeys(words("m mn mio million"), 1e6),
-    **dict.fromkeys(words("b bn g mrd billion"), 1e9),
-    **dict.fromkeys(words("t tn trillion"), 1e12),
+    **dict.fromkeys(split_words("k thousand"), 1e3),
+    **dict.fromkeys(split_words("m mn mio million"), 1e6),
+    **dict.fromkeys(split_words("b bn g mrd billion"), 1e9),
+    **dict.fromkeys(split_words("t tn trillion"), 1e12),
     **dict(
-        zip(words("gflop tflop pflop eflop zflop"), (1e9, 1e12, 1e15, 1e18, 1e21), strict=True)
+        zip(
+            split_words("gflop tflop pflop eflop zflop"),
+            (1e9, 1e12, 1e15, 1e18, 1e21),
+            strict=True,
+        )
     ),
     "pf-day": 8.64e19,
     "pflop/s-day": 8.64e19,
 }
 """Unit in a header, in lower case and without a plural → how many of one it is."""
-RATES = words(
+RATE_NAMES = split_words(
     "lr learning_rate max_lr peak_lr base_lr learningrate lr_max lr_peak initial_lr init_lr "
     "lr_mult eta η rate step_size"
 )
-DECAYS = words("weight_decay wd λ")
-BATCHES = words(
+"""Names of a learning rate."""
+DECAY_NAMES = split_words("weight_decay wd λ")
+"""Names of a weight decay."""
+BATCH_NAMES = split_words(
     "batch_size batch_size_tokens batch_size_seqs global_batch_size bs batch_tokens "
     "tokens_per_batch batch per_device_train_batch_size"
 )
-TOKEN_BATCHES = tuple(name for name in BATCHES if "token" in name)
-EXAMPLE_BATCHES = words("batch_size batch_size_seqs")
-LENGTHS = words("sequence_length seq_length seq_len context_length")
-STEPS = words("steps n_steps step num_steps train_steps max_steps total_steps iterations updates")
-TOTAL_STEPS = words("max_steps total_steps num_training_steps train_steps num_steps n_steps")
+"""Names of a batch size."""
+TOKEN_BATCH_NAMES = tuple(name for name in BATCH_NAMES if "token" in name)
+"""Those of a batch size in tokens."""
+EXAMPLE_BATCH_NAMES = split_words("batch_size batch_size_seqs")
+"""Those of a batch size in examples or sequences."""
+LENGTH_NAMES = split_words("sequence_length seq_length seq_len context_length")
+"""Names of the tokens of a sequence."""
+STEP_NAMES = split_words(
+    "steps n_steps step num_steps train_steps max_steps total_steps iterations updates"
+)
+"""Names of a number of steps."""
+TOTAL_STEP_NAMES = split_words(
+    "max_steps total_steps num_training_steps train_steps num_steps n_steps"
+)
 """Settings of a trainer: the steps of the whole run."""
-LOGGED_STEPS = words(
+LOGGED_STEP_NAMES = split_words(
     "_step step global_step trainer/global_step train/global_step iteration iter epoch train/epoch"
 )
 """Columns of a log, in lower case, the finest first."""
-EPOCHS = words("epochs epoch n_epochs num_epochs")
-PROGRESS = words(
+EPOCH_NAMES = split_words("epochs epoch n_epochs num_epochs")
+"""Names of a number of epochs."""
+PROGRESS_NAMES = split_words(
     "_step step steps n_steps global_step iteration iterations iters training_iteration updates "
     "epoch epochs n_tokens tokens tokens_seen seen_examples consumed_tokens num_steps train_steps"
 )
 """Columns, in lower case, that say how far a run came."""
-LETTERS = dict(zip("wdhlLn", words("width d_model hidden_size depth depth params"), strict=True))
+LETTERS = dict(
+    zip("wdhlLn", split_words("width d_model hidden_size depth depth params"), strict=True)
+)
 """What one letter stands for in a header such as `d512`."""
-WARMUPS = words("warmup warmup_steps num_warmup_steps warmup_ratio warmup_frac")
-WARMUP_STEPS = words("warmup_steps num_warmup_steps warmup")
-WARMUP_SHARES = words("warmup_ratio warmup_frac warmup_fraction")
-SCHEDULES = words("lr_scheduler_type lr_scheduler lr_schedule scheduler schedule")
+WARMUP_NAMES = split_words("warmup warmup_steps num_warmup_steps warmup_ratio warmup_frac")
+"""Names of the length of a warmup."""
+WARMUP_STEP_NAMES = split_words("warmup_steps num_warmup_steps warmup")
+"""Names of the steps of a warmup."""
+WARMUP_SHARE_NAMES = split_words("warmup_ratio warmup_frac warmup_fraction")
+"""Names of the share of the steps that a warmup takes."""
+SCHEDULE_NAMES = split_words("lr_scheduler_type lr_scheduler lr_schedule scheduler schedule")
+"""Names of the kind of a learning rate schedule."""
 RUN_IDS = (
     *("run", "run_id", "run id", "run_name", "run name", "name", "id"),
     *("experiment", "experiment_id", "experiment_name", "exp", "trial", "trial_id", "job_id"),
@@ -95,32 +125,50 @@ RUN_NAMES = ("name", "run_name", "run name", "run", "experiment_name", "exp_name
 """Those that hold the names of runs, the likeliest first."""
 RUN_TIMES = ("created", "started", "start_time", "start time", "created_at", "end_time")
 """Columns of a table of runs: when each began or ended."""
-SEEDS = words(
+SEED_NAMES = split_words(
     "seed random_seed rng_seed model_seed init_seed run_seed data_seed manual_seed torch_seed "
     "trial_seed random_state replicate repeat rep"
 )
-OTHERS = words(
+"""Names of a seed."""
+OTHER_TUNED_NAMES = split_words(
     "momentum beta1 beta2 adam_beta1 adam_beta2 dropout temperature init_std init_scale eps "
     "grad_clip"
 )
-WORDS = {
-    "size": (*WIDTHS, *DEPTHS, *PARAMS),
-    "data": (*TOKENS, *RATIOS),
-    "tune": (*RATES, *DECAYS, *BATCHES, *OTHERS, *WARMUPS),
-    "seed": SEEDS,
+"""Names of further settings that are tuned."""
+NAMES_OF_PART = {
+    "size": (*WIDTH_NAMES, *DEPTH_NAMES, *PARAMS_NAMES),
+    "data": (*TOKEN_NAMES, *RATIO_NAMES),
+    "tune": (*RATE_NAMES, *DECAY_NAMES, *BATCH_NAMES, *OTHER_TUNED_NAMES, *WARMUP_NAMES),
+    "seed": SEED_NAMES,
 }
 """Part of a column → names that are commonly given to such, the likeliest first."""
-NAMED = frozenset((*WORDS["tune"], *SEEDS)) - {"batch", "rate", "warmup"}
+SETTINGS_IN_RUN_NAMES = frozenset((*NAMES_OF_PART["tune"], *SEED_NAMES)) - {
+    "batch",
+    "rate",
+    "warmup",
+}
 """Settings that are read from the names of runs; `batch3` there may be the third batch of runs."""
 PLAYED = ("loss", "seed", "status", "stage")
 """Columns that every table of runs has; sizes, tuned values and conditions have other names."""
-ALIKE = (WIDTHS, DEPTHS, PARAMS, TOKENS, RATES, DECAYS, BATCHES, WARMUPS, SEEDS)
+ALIKE = (
+    WIDTH_NAMES,
+    DEPTH_NAMES,
+    PARAMS_NAMES,
+    TOKEN_NAMES,
+    RATE_NAMES,
+    DECAY_NAMES,
+    BATCH_NAMES,
+    WARMUP_NAMES,
+    SEED_NAMES,
+)
 """Names that are given to one and the same thing."""
-KNOWN = frozenset(name for names in WORDS.values() for name in names)
+KNOWN = frozenset(name for names in NAMES_OF_PART.values() for name in names)
+"""Every name in `NAMES_OF_PART`."""
 MOST_LOG10 = {"params": 14.0, "tokens": 16.0, "compute": 30.0}
 """Kind of a count → logarithms to base 10 up to which there are such; natural ones are larger."""
 LOGARITHM = re.compile(r"(?i)log_?2|log_?10|(?<![a-z])(?:ln|lg|log)(?![a-z])")
-RATIO = re.compile(
+"""What a name says of a logarithm."""
+RATIO_PATTERN = re.compile(
     r"tpp|d(_over|_per)?_n(_ratio)?|tok(en)?s?_ratio|"
     r"(data|tok(en)?s?)_to_(model|param(eter)?s?)(_size)?(_ratio)?|"
     r"(tok(en)?s?|data|examples?|samples?)_(per_)?(n_)?param(eter)?s?(_ratio)?"
@@ -139,12 +187,12 @@ FLOP_UNIT = re.compile(
     r"(?:.*[\s_])?(?:total|train(?:ing)?|compute|budget)[\s_]+(?P<other>[gtp]flop)s?"
 )
 """Compute in a unit; smaller units alone, `tflops`, are those of a speed."""
-COUNTED_NAME = re.compile(r"(?i)(^|[\W_])(tokens|param(eter)?s)$")
+COUNT_PATTERN = re.compile(r"(?i)(^|[\W_])(tokens|param(eter)?s)$")
 """Last words of names of counts, as in `Text tokens`."""
-RATE_NAME = re.compile(r"(^|_)(lrs?|lrate|lr\d+|eta\d+|learning_?rate)($|_)")
+RATE_PATTERN = re.compile(r"(^|_)(lrs?|lrate|lr\d+|eta\d+|learning_?rate)($|_)")
 """Words of a learning rate, whichever it is."""
 LAST_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("lr", RATE_NAME),
+    ("lr", RATE_PATTERN),
     ("weight_decay", re.compile(r"(^|_)(wd|weight_decay)($|_)")),
     ("width", re.compile(r"_(width|dim|hidden|channels|d_model)$")),
     ("depth", re.compile(r"_(layers|depth|blocks)$")),
@@ -160,12 +208,16 @@ OF_A_RATE = re.compile(
     r"gamma|ratio|factor|step|steps|patience|log2?|log10|ln|cooldown|floor|frac)($|_)"
 )
 """Words of names that say how a rate changes, not which it is."""
-LOSS = re.compile(r"loss|nll|perplexity|ppl|bpb|bpc|cross_?entropy|xent")
-ERROR = re.compile(r"error|err_rate|wer\b")
-SCORE = re.compile(r"acc|auc|score|f1\b|bleu")
+LOSS_PATTERN = re.compile(r"loss|nll|perplexity|ppl|bpb|bpc|cross_?entropy|xent")
+"""In names of losses."""
+ERROR_PATTERN = re.compile(r"error|err_rate|wer\b")
+"""In names of error rates."""
+SCORE_PATTERN = re.compile(r"acc|auc|score|f1\b|bleu")
+"""In names of metrics that are better when larger."""
 OUTCOME = ("value", "objective")
 """What Optuna's own table calls what a study minimises."""
 HELD_OUT = (r"val|dev", r"eval|held_?out", r"test")
+"""In names of losses on held-out data, the likeliest first."""
 BESIDE = re.compile(
     r"(^|_)(se|sem|std_?err|std|stdev|sd|sigma|mad|var|lo\d*|hi\d*|ci|lower|upper|ema|"
     r"scale|fn|type|weight|coef|aux|reg|kl|"
@@ -173,29 +225,32 @@ BESIDE = re.compile(
 )
 """Parts of names of what is beside a loss, and none that could be forecast."""
 EXTREME = re.compile(r"(^|[_.])(min|max|best|mean|avg)($|[_.])")
-MEAN = re.compile(r"(?:^|(?<=_))(?:mean|avg|average)(?:$|_)")
-SPREAD = re.compile(
+"""Parts of names of an extreme or a mean of a curve."""
+MEAN_PATTERN = re.compile(r"(?:^|(?<=_))(?:mean|avg|average)(?:$|_)")
+"""What a name says of a mean."""
+SPREAD_PATTERN = re.compile(
     r"(?:^|(?<=_))(?:(?P<error>std_?err(?:or)?|se|sem|standard_error)|"
     r"std(?:_?dev)?|sd|stdev|standard_deviation)(?:$|_)"
 )
 """What a name says of numbers beside a mean: their standard error, or standard deviation."""
-N_SEEDS = words(
+N_SEEDS = split_words(
     "n n_seeds num_seeds seeds #seeds n_runs num_runs runs #runs n_reps reps n_repeats repeats "
     "n_replicates replicates count n_trials"
 )
 """Names of columns of how many runs a mean is."""
 MEASURED = re.compile(r"^(train|val|valid|eval|test|summary|metrics?|perf|system|grad)[./:]")
+"""What trackers write before metrics."""
 SPEED = re.compile(r"^(perf|system)[./:]")
 """What trackers write before measurements of the machine."""
-IDENTITIES = frozenset(
-    words(
+IDENTITY_WORDS = frozenset(
+    split_words(
         "id ids name names sweep group project entity job trial experiment exp run runs "
         "number index curve"
     )
 )
 """Words in the names of columns that say which run it is, or of which group."""
-BOOKKEEPING = IDENTITIES | frozenset(
-    words(
+BOOKKEEPING_WORDS = IDENTITY_WORDS | frozenset(
+    split_words(
         "note notes comment comments description user username owner author host hostname node "
         "nodes machine cuda device devices cpu cpus pid ip rank ranks world worker workers git "
         "commit md5 branch dirty version python platform os logdir artifact source checkpoint "
@@ -208,20 +263,22 @@ BOOKKEEPING = IDENTITIES | frozenset(
     )
 )
 """Those, and words of what times or places a run."""
-PLACES = frozenset(
-    words(
+PLACE_WORDS = frozenset(
+    split_words(
         "path paths dir folder file filename url uri hash sha time timestamp date s sec second "
         "seconds hour hours memory mem mfu throughput speed gpu gpus flops gflops tflops pflops "
         "eval log logging save seed seeds"
     )
 )
 """Those that do so whatever stands beside them."""
-OUTCOMES = frozenset(
-    words("grad gradient norm rms metric reward seen processed consumed final best last stopped")
+MEASURED_WORDS = frozenset(
+    split_words(
+        "grad gradient norm rms metric reward seen processed consumed final best last stopped"
+    )
 )
 """Words in the names of columns that were measured."""
-RECIPE = frozenset(
-    words(
+RECIPE_WORDS = frozenset(
+    split_words(
         "warmup cooldown decay wd schedule scheduler optimizer optimiser optim opt momentum beta "
         "beta1 beta2 betas eps epsilon dropout clip clipping batch bs lr learning rate data "
         "dataset corpus task domain tokenizer vocab arch architecture model activation init "
@@ -239,7 +296,7 @@ RECIPE = frozenset(
 @cache
 def bare_name(column: str) -> str:
     """A column's name without what a tracker writes before it: `config/lr` → `lr`."""
-    return PREFIX.sub("", column, count=1) if PREFIX.match(column) else column
+    return TRACKER_PREFIX.sub("", column, count=1) if TRACKER_PREFIX.match(column) else column
 
 
 @cache
@@ -259,7 +316,7 @@ def short_name(column: str) -> str:
 
 
 def known_name(column: str) -> str:
-    """A column's name as `WORDS` would have it: short, in lower case, with underscores.
+    """A column's name as `NAMES_OF_PART` would have it: short, in lower case, with underscores.
 
     Example:
         >>> known_name("config.optimizer.lr"), known_name("muon_lr"), known_name("min_lr")
@@ -267,7 +324,7 @@ def known_name(column: str) -> str:
     """
     whole, short = _plain(column), _plain(short_name(column))
     exact = next((name for name in (whole, short) if name in KNOWN), None)
-    if exact or MEASURED.match(column) or short in COMPUTE or LOGARITHM.search(short):
+    if exact or MEASURED.match(column) or short in COMPUTE_NAMES or LOGARITHM.search(short):
         return exact or short
     meant = next((word for word, pattern in LAST_WORDS if pattern.search(short)), short)
     return short if meant == "lr" and OF_A_RATE.search(short) else meant
@@ -286,13 +343,13 @@ def kind_of(column: str) -> str | None:
         >>> kind_of("num_params"), kind_of("config.hidden_size"), kind_of("Tokens/Param")
         ('params', 'width', 'ratio')
     """
-    if RATIO.fullmatch(_plain(bare_name(column).replace("/", "_"))):
+    if RATIO_PATTERN.fullmatch(_plain(bare_name(column).replace("/", "_"))):
         return "ratio"
     name = known_name(column)
-    if name in TOKENS:
+    if name in TOKEN_NAMES:
         return "tokens" if "token" in name else "examples"
-    kinds = {"params": (*COUNTS, "model_size"), "ratio": RATIOS}
-    kinds |= {"compute": COMPUTE, "width": WIDTHS, "depth": DEPTHS}
+    kinds = {"params": (*COUNT_NAMES, "model_size"), "ratio": RATIO_NAMES}
+    kinds |= {"compute": COMPUTE_NAMES, "width": WIDTH_NAMES, "depth": DEPTH_NAMES}
     return next((kind for kind, names in kinds.items() if name in names), None)
 
 
@@ -333,7 +390,7 @@ def header_unit(column: str) -> tuple[str, float] | None:
     if power := re.fullmatch(r"(?:1?e|10(?:\^|\*\*))(\d+)", unit):
         multiple = 10.0 ** int(power[1])
     is_count = name in SYMBOLS or kind_of(name) in ("params", "tokens", "compute")
-    is_count |= bool(COUNTED_NAME.search(name))
+    is_count |= bool(COUNT_PATTERN.search(name))
     return (name, multiple) if is_count and multiple else None
 
 
@@ -367,7 +424,7 @@ def synonyms(name: str) -> set[str]:
     return {word for group in ALIKE if name in group for word in group}
 
 
-def _words(column: str) -> set[str]:
+def _name_words(column: str) -> set[str]:
     return set(re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column).lower()))
 
 
@@ -378,52 +435,55 @@ def plain_words(column: str) -> str:
 
 def is_recipe(column: str) -> bool:
     """Whether a column's name is that of a setting."""
-    return bool(_words(short_name(column)) & RECIPE) and not is_bookkeeping(column)
+    return bool(_name_words(short_name(column)) & RECIPE_WORDS) and not is_bookkeeping(column)
 
 
 def is_bookkeeping(column: str) -> bool:
     """Whether a column's name is that of what identifies, times or places a run."""
-    words = _words(short_name(column))
-    if words & {"log"} and from_logarithm(column):
+    name_words = _name_words(short_name(column))
+    if name_words & {"log"} and from_logarithm(column):
         return False
-    is_sure = column.startswith("_") or words & PLACES
-    return bool(is_sure or (words & BOOKKEEPING and not words & RECIPE))
+    is_sure = column.startswith("_") or name_words & PLACE_WORDS
+    return bool(is_sure or (name_words & BOOKKEEPING_WORDS and not name_words & RECIPE_WORDS))
 
 
 def is_identity(column: str) -> bool:
     """Whether a column's name is that of what says which run it is, or of which group."""
-    words = _words(short_name(column))
-    return bool(words & IDENTITIES) and not words & PLACES
+    name_words = _name_words(short_name(column))
+    return bool(name_words & IDENTITY_WORDS) and not name_words & PLACE_WORDS
 
 
 def is_measured(column: str) -> bool:
     """Whether a column's name is that of a metric."""
     name = short_name(column).lower()
-    words = _words(name)
-    is_metric = any(each.search(name) for each in (LOSS, ERROR, SCORE)) or name in OUTCOME
+    name_words = _name_words(name)
+    is_metric = (
+        any(pattern.search(name) for pattern in (LOSS_PATTERN, ERROR_PATTERN, SCORE_PATTERN))
+        or name in OUTCOME
+    )
     plain = plain_words(column)
-    is_metric |= bool(plain) and not SPREAD.sub("", plain)
-    is_rate = RATE_NAME.search(_plain(short_name(column)))  # `final_lr` is set
+    is_metric |= bool(plain) and not SPREAD_PATTERN.sub("", plain)
+    is_rate = RATE_PATTERN.search(_plain(short_name(column)))  # `final_lr` is set
     is_metric |= bool(SPEED.match(column))
-    outcomes = words & OUTCOMES - ({"final"} if is_rate else set())
+    outcomes = name_words & MEASURED_WORDS - ({"final"} if is_rate else set())
     return is_metric or bool(outcomes and known_name(column) not in KNOWN)
 
 
 def loss_rank(column: str) -> tuple[int, int, int] | None:
     """How likely a name is that of the loss, the smallest first; None if it is none."""
     name = re.sub(r"[\s\-./:]+", "_", bare_name(column).lower())
-    is_loss, is_error = LOSS.search(name), ERROR.search(name)
+    is_loss, is_error = LOSS_PATTERN.search(name), ERROR_PATTERN.search(name)
     if name in OUTCOME:
         return (len(HELD_OUT) + 3, 0, 0)
     if not (is_loss or is_error) or BESIDE.search(name):
         return None
-    held_out = [i for i, words in enumerate(HELD_OUT) if re.search(rf"(^|_)({words})", name)]
+    held_out = [i for i, pattern in enumerate(HELD_OUT) if re.search(rf"(^|_)({pattern})", name)]
     if held_out:
-        place = held_out[0]
+        rank = held_out[0]
     else:
-        place = len(HELD_OUT) + int(bool(re.search(r"(^|_)tr(ain|n)", name)))
+        rank = len(HELD_OUT) + int(bool(re.search(r"(^|_)tr(ain|n)", name)))
     kind = 0 if re.search(r"loss|nll|ent", name) else 1 if is_loss else 2
     n_words = len(re.findall(r"[a-z]+", name))
     if not held_out and n_words > 1 and re.search(r"ppl|perplexity", name):
-        place += 2  # of a task, `lambada_ppl`: a training loss is likelier
-    return (place + 4 * bool(EXTREME.search(column.lower())), kind, 0 if n_words <= 2 else 1)
+        rank += 2  # of a task, `lambada_ppl`: a training loss is likelier
+    return (rank + 4 * bool(EXTREME.search(column.lower())), kind, 0 if n_words <= 2 else 1)

@@ -35,35 +35,46 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from extrap.errors import Choice, DataError, StudyError, without_password
-from extrap.reading.found import Found
-from extrap.reading.names import SEEDS, WORDS, known_name
+from extrap.reading.contents import Contents
+from extrap.reading.names import NAMES_OF_PART, SEED_NAMES, known_name
 from extrap.reading.settings import number_in, words_in_names
 from extrap.reading.storages import open_to_read, storage_faults
 from extrap.records import Cell, StudySpec
 
-SCHEMA = "schema"
-SCHEMA_VERSION = 2
-FINGERPRINT = "fingerprint"
-SEED = "seed"
-CONDITIONS = "conditions"
-ROLE = "role"
-RESULT = "result"
-CURVE = "curve"
-GRADIENTS = "gradients"
+SCHEMA_KEY = "schema"
+"""Study attribute: the version of the names and contents below."""
+STORAGE_SCHEMA_VERSION = 2
+"""The version that is written and read here."""
+FINGERPRINT_KEY = "fingerprint"
+"""Study attribute: what determines the results."""
+SEED_KEY = "seed"
+"""Trial attribute: the seed."""
+CONDITIONS_KEY = "conditions"
+"""Trial attribute: the recipe."""
+ROLE_KEY = "role"
+"""Trial attribute: why a larger run was trained."""
+RESULT_KEY = "result"
+"""Trial attribute: status and costs of a finished run."""
+CURVE_KEY = "curve"
+"""Trial attribute: the losses of a finished run by step."""
+GRADIENTS_KEY = "gradients"
+"""Trial attribute: moments of the gradients by step."""
 
 NAMED_STUDY = re.compile(
     r"(?P<name>[^/]+)/(?P<check>check/)?(?P<size>[^/=,]+=[^/=,]+(,[^/=,]+=[^/=,]+)*)"
 )
+"""The name of a study of ours, see `study_name`."""
 METRIC_NAMES = "study:metric_names"
 """The system attribute in which Optuna keeps the names of a study's values."""
 STATUS = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
+"""State of a trial that has finished → status of the run."""
 ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
 """How trials end that have a result."""
 POINT = ["run", "step", "loss", "grad_sq_norm", "grad_cov_trace"]
 """Columns of curves; the moments of gradients where they were measured."""
-IN_NAMES = frozenset((*WORDS["size"], *WORDS["data"], *SEEDS))
+IN_NAMES = frozenset((*NAMES_OF_PART["size"], *NAMES_OF_PART["data"], *SEED_NAMES))
 """What stands before numbers in names of studies."""
-MOST_CHOICES = 6
+MOST_STUDIES_OFFERED = 6
 """Studies that an error offers."""
 
 
@@ -99,7 +110,7 @@ class StoredStudy(NamedTuple):
     @property
     def is_ours(self) -> bool:
         """Whether extrap wrote its trials."""
-        return bool(self.key.size) and SCHEMA in self.attributes
+        return bool(self.key.size) and SCHEMA_KEY in self.attributes
 
     def fingerprint(self) -> dict[str, Any]:
         """What a study of ours was made with; empty if nobody wrote it down.
@@ -107,13 +118,13 @@ class StoredStudy(NamedTuple):
         Raises:
             StudyError: Another version wrote it, or what is there is no table.
         """
-        version = self.attributes.get(SCHEMA, SCHEMA_VERSION)
-        made_with = self.attributes.get(FINGERPRINT, {})
-        if version != SCHEMA_VERSION or not isinstance(made_with, dict):
+        version = self.attributes.get(SCHEMA_KEY, STORAGE_SCHEMA_VERSION)
+        made_with = self.attributes.get(FINGERPRINT_KEY, {})
+        if version != STORAGE_SCHEMA_VERSION or not isinstance(made_with, dict):
             raise StudyError(
-                f"the study {self.full_name!r} must have schema {SCHEMA_VERSION} and a table as "
-                f"fingerprint, got {version!r} and {type(made_with).__name__}: another extrap "
-                "wrote it; install that version here, or choose another storage."
+                f"the study {self.full_name!r} must have schema {STORAGE_SCHEMA_VERSION} and a "
+                f"table as fingerprint, got {version!r} and {type(made_with).__name__}: another "
+                "extrap wrote it; install that version here, or choose another storage."
             )
         return made_with
 
@@ -150,15 +161,15 @@ def our_studies(storage: BaseStorage, names: Container[str]) -> list[StoredStudy
     Raises:
         StudyError: Another version wrote one of them.
     """
-    found = [study for study in _studies(storage) if study.key.size and study.key.name in names]
-    found = [study for study in found if list(study.metrics.values()) == [False]]
-    for study in found:
+    studies = [study for study in _studies(storage) if study.key.size and study.key.name in names]
+    studies = [study for study in studies if list(study.metrics.values()) == [False]]
+    for study in studies:
         study.fingerprint()
-    return found
+    return studies
 
 
 def _studies(storage: BaseStorage) -> list[StoredStudy]:
-    found = []
+    stored = []
     for study in storage.get_all_studies():
         maximised = [direction == StudyDirection.MAXIMIZE for direction in study.directions]
         called = study.system_attrs.get(METRIC_NAMES)
@@ -169,8 +180,8 @@ def _studies(storage: BaseStorage) -> list[StoredStudy]:
         name, attributes = study.study_name, study.user_attrs
         metrics = dict(zip(map(str, called), maximised, strict=True))
         key = parse_study_name(name) or StudyKey(name, "", ())
-        found.append(StoredStudy(name, key, study._study_id, attributes, metrics, storage))
-    return found
+        stored.append(StoredStudy(name, key, study._study_id, attributes, metrics, storage))
+    return stored
 
 
 def _with_sizes(studies: Iterable[StoredStudy]) -> list[StoredStudy]:
@@ -179,20 +190,20 @@ def _with_sizes(studies: Iterable[StoredStudy]) -> list[StoredStudy]:
     for study in studies:
         base = study.full_name if study.key.size else re.sub(r"\d+(\.\d+)?", "#", study.full_name)
         alike.setdefault(base, []).append(study)
-    found = []
+    sized = []
     for base, group in alike.items():
-        words = words_in_names([study.full_name for study in group])
-        words = [word for word in words if word in IN_NAMES]
-        is_sized = bool(set(words) - set(SEEDS))
+        size_words = words_in_names([study.full_name for study in group])
+        size_words = [word for word in size_words if word in IN_NAMES]
+        is_sized = bool(set(size_words) - set(SEED_NAMES))
         for study in group:
-            numbers = [(word, number_in(study.full_name, word)) for word in words]
+            numbers = [(word, number_in(study.full_name, word)) for word in size_words]
             size = tuple((word, number) for word, number in numbers if number is not None)
             key = StudyKey(base.replace("#", "").strip(" ,;/&_-.=:"), "", size)
-            found.append(study._replace(key=key) if is_sized else study)
-    return found
+            sized.append(study._replace(key=key) if is_sized else study)
+    return sized
 
 
-def find_study(url: str, *, study: str | None = None, stage: str = "tune") -> Found:
+def find_study(url: str, *, study: str | None = None, stage: str = "tune") -> Contents:
     """Read the runs of a study, and what it says of its columns; nothing is written or created.
 
     Args:
@@ -215,7 +226,7 @@ def find_study(url: str, *, study: str | None = None, stage: str = "tune") -> Fo
 
 def find_studies(
     studies: Sequence[Study], source: str, *, study: str | None = None, stage: str = "tune"
-) -> Found:
+) -> Contents:
     """Read the trials of study objects, which are one sweep; each may be in a storage of its own.
 
     As in `find_study`, but all are of the stage where none is named `NAME/check/SIZE=VALUE`.
@@ -224,7 +235,10 @@ def find_studies(
         DataError: There is no such study.
     """
     stored = _with_sizes(
-        one for each in studies for one in _studies(each._storage) if one.id == each._study_id
+        one
+        for handle in studies
+        for one in _studies(handle._storage)
+        if one.id == handle._study_id
     )
     if not any(one.key.stage == stage for one in stored):
         stored = [one._replace(key=one.key._replace(stage=stage)) for one in stored]
@@ -243,15 +257,15 @@ def _chosen(studies: Sequence[StoredStudy], source: str, name: str | None) -> li
         return list(studies)
     if name is None:
         raise DataError(
-            f"{source} holds several studies, {', '.join(list(groups)[:MOST_CHOICES])}; name one "
-            "of them, or make them one sweep by names NAME/SIZE=VALUE, as in mine/width=64, or "
-            'by study.set_user_attr("width", 64) in each:',
-            [Choice({"study": group}) for group in list(groups)[:MOST_CHOICES]],
+            f"{source} holds several studies, {', '.join(list(groups)[:MOST_STUDIES_OFFERED])}; "
+            "name one of them, or make them one sweep by names NAME/SIZE=VALUE, as in "
+            'mine/width=64, or by study.set_user_attr("width", 64) in each:',
+            [Choice({"study": group}) for group in list(groups)[:MOST_STUDIES_OFFERED]],
         )
-    found = groups.get(name) or [study for study in studies if study.full_name == name]
-    if not found:
+    chosen = groups.get(name) or [study for study in studies if study.full_name == name]
+    if not chosen:
         raise DataError(f"{source} has no study {name!r}; it has {', '.join(groups)}.")
-    return found
+    return chosen
 
 
 def _are_one_sweep(studies: Sequence[StoredStudy]) -> bool:
@@ -262,17 +276,19 @@ def _are_one_sweep(studies: Sequence[StoredStudy]) -> bool:
         first = trials[0].user_attrs if trials else {}
         attributes.append(_scalars(first) | _scalars(study.attributes))
         forms.add((*study.metrics.items(), *sorted({n for trial in trials for n in trial.params})))
-    sizes = [name for name in attributes[0] if known_name(name) in WORDS["size"]]
-    values = ([each.get(name) for each in attributes] for name in sizes)
-    return len(forms) == 1 and any(None not in own and len(set(own)) == len(own) for own in values)
+    sizes = [name for name in attributes[0] if known_name(name) in NAMES_OF_PART["size"]]
+    values = ([scalars.get(name) for scalars in attributes] for name in sizes)
+    return len(forms) == 1 and any(
+        None not in column and len(set(column)) == len(column) for column in values
+    )
 
 
-def read_stored(studies: Sequence[StoredStudy], *, study: str, stage: str) -> Found:
+def read_stored(studies: Sequence[StoredStudy], *, study: str, stage: str) -> Contents:
     """The runs of one stage of a study of ours, from `our_studies`."""
     return _read(studies, study, stage)
 
 
-def _read(studies: Sequence[StoredStudy], source: str, stage: str) -> Found:
+def _read(studies: Sequence[StoredStudy], source: str, stage: str) -> Contents:
     """The trials of one study, or of several that are one sweep.
 
     Rows of ours are in the order of size, tuned values, seed, whichever process trained them
@@ -287,35 +303,45 @@ def _read(studies: Sequence[StoredStudy], source: str, stage: str) -> Found:
         tuned += order
         for trial in study.trials():
             cell: tuple[Any, ...] = (i, trial.number)
-            own = {name: trial.params[name] for name in order if name in trial.params}
-            own |= trial.params
+            trial_params = {name: trial.params[name] for name in order if name in trial.params}
+            trial_params |= trial.params
             if study.is_ours:
                 if trial.state == TrialState.FAIL:  # of an attempt, which is repeated
                     continue
                 if problem := problem_of(trial):
                     notes.append(f"Trial {trial.number} of {names[i]!r} was left out: {problem}.")
                     continue
-                cell = (-1, study.key.size, *own.values(), trial.user_attrs.get(SEED))
+                cell = (-1, study.key.size, *trial_params.values(), trial.user_attrs.get(SEED_KEY))
             if cell not in runs:
-                runs[cell] = (_row(study, trial, columns, own, stage), _points(study, trial))
-                params.append(own)
-    found = [runs[cell] for cell in sorted(runs)]
-    points = [(run, *point) for run, (_, curve) in enumerate(found) for point in curve]
+                runs[cell] = (
+                    _row(study, trial, columns, trial_params, stage),
+                    _points(study, trial),
+                )
+                params.append(trial_params)
+    sorted_runs = [runs[cell] for cell in sorted(runs)]
+    points = [(run, *point) for run, (_, curve) in enumerate(sorted_runs) for point in curve]
     metrics = {name: is_up for study in studies for name, is_up in study.metrics.items()}
-    by_name = dict.fromkeys(name for own in params for name in own)
-    odd = {name for own in params for name, value in own.items() if not _is_positive(value)}
+    by_name = dict.fromkeys(name for trial_params in params for name in trial_params)
+    odd = {
+        name
+        for trial_params in params
+        for name, value in trial_params.items()
+        if not _is_positive(value)
+    }
     curves = None
     if len(metrics) == 1:
         curves = pd.DataFrame(points, columns=POINT[: max(map(len, points), default=3)])
         curves = curves.rename(columns={"loss": "value"}).assign(metric=next(iter(metrics)))
     if names[1:] and not any(study.is_ours for study in studies):
         notes.append(f"{len(names)} studies are read as one sweep")
-    return Found(
-        table=pd.DataFrame([row for row, _ in found]),
+    return Contents(
+        table=pd.DataFrame([row for row, _ in sorted_runs]),
         where=source,
         points=curves,
         notes=tuple(notes),
-        sizes=tuple(dict.fromkeys(c for s in studies for c, _ in s.key.size if c not in SEEDS)),
+        sizes=tuple(
+            dict.fromkeys(c for s in studies for c, _ in s.key.size if c not in SEED_NAMES)
+        ),
         tuned=tuple(dict.fromkeys(tuned or (name for name in by_name if name not in odd))),
         losses=tuple(metrics) if len(metrics) == 1 else (),
         metrics=tuple(metrics),
@@ -345,14 +371,17 @@ def _row(
     stage: str,
 ) -> dict[str, Any]:
     """Settings of a run and what came of it."""
-    own, is_complete = trial.user_attrs, trial.state == TrialState.COMPLETE
+    user_attrs, is_complete = trial.user_attrs, trial.state == TrialState.COMPLETE
     values = trial.values if is_complete and trial.values else [math.nan] * len(study.metrics)
     finite = [value if math.isfinite(value) else math.nan for value in values]
     is_lost = is_complete and len(finite) == 1 and math.isnan(finite[0])
     began = trial.datetime_start  # local time, which Optuna does not say
-    attributes = _scalars(own)
+    attributes = _scalars(user_attrs)
     if study.is_ours:
-        attributes = {SEED: own.get(SEED), **({ROLE: own[ROLE]} if ROLE in own else {})}
+        attributes = {
+            SEED_KEY: user_attrs.get(SEED_KEY),
+            **({ROLE_KEY: user_attrs[ROLE_KEY]} if ROLE_KEY in user_attrs else {}),
+        }
     row = {
         **columns,
         **(params | attributes | params),  # of one name a parameter counts
@@ -362,7 +391,7 @@ def _row(
         "started_at": began and began.astimezone(UTC).isoformat(timespec="seconds"),
     }
     if study.is_ours:
-        row |= own.get(RESULT, {}) | own.get(CONDITIONS, {})
+        row |= user_attrs.get(RESULT_KEY, {}) | user_attrs.get(CONDITIONS_KEY, {})
     return row if row["status"] == "complete" else row | dict.fromkeys(study.metrics, math.nan)
 
 
@@ -370,8 +399,8 @@ def _points(study: StoredStudy, trial: FrozenTrial) -> list[Sequence[float]]:
     """Step and loss of every point of a curve, and the moments of gradients measured there."""
     if not study.is_ours:
         return list(trial.intermediate_values.items())
-    moments = {step: rest for step, *rest in trial.user_attrs.get(GRADIENTS, [])}
-    points = trial.user_attrs.get(CURVE, [])
+    moments = {step: values for step, *values in trial.user_attrs.get(GRADIENTS_KEY, [])}
+    points = trial.user_attrs.get(CURVE_KEY, [])
     return [(step, loss, *moments.get(step, ())) for step, loss in points]
 
 
@@ -397,20 +426,20 @@ def cell_of(trial: FrozenTrial, size: tuple[tuple[str, float], ...], spec: Study
     """The cell that a trial of ours belongs to."""
     names = dict.fromkeys([name for name in spec.tune if name in trial.params])
     values = {name: trial.params[name] for name in {**names, **trial.params}}
-    return Cell.of(dict(size), values, trial.user_attrs.get(SEED, -1))
+    return Cell.of(dict(size), values, trial.user_attrs.get(SEED_KEY, -1))
 
 
 def problem_of(trial: FrozenTrial) -> str:
     """What of a finished trial of ours is not as extrap writes it; nothing if all is well."""
-    own = trial.user_attrs
+    user_attrs = trial.user_attrs
     sound = {
         "parameters": all(map(_is_positive, trial.params.values())),
-        SEED: own.get(SEED) is None or type(own[SEED]) is int,
-        ROLE: isinstance(own.get(ROLE, ""), str),
-        RESULT: _is_table(own.get(RESULT, {})),
-        CONDITIONS: _is_table(own.get(CONDITIONS, {})),
-        CURVE: _are_points(own.get(CURVE, []), 2),
-        GRADIENTS: _are_points(own.get(GRADIENTS, []), 3),
+        SEED_KEY: user_attrs.get(SEED_KEY) is None or type(user_attrs[SEED_KEY]) is int,
+        ROLE_KEY: isinstance(user_attrs.get(ROLE_KEY, ""), str),
+        RESULT_KEY: _is_table(user_attrs.get(RESULT_KEY, {})),
+        CONDITIONS_KEY: _is_table(user_attrs.get(CONDITIONS_KEY, {})),
+        CURVE_KEY: _are_points(user_attrs.get(CURVE_KEY, []), 2),
+        GRADIENTS_KEY: _are_points(user_attrs.get(GRADIENTS_KEY, []), 3),
         "values": trial.state not in ENDED or len(trial.values or ()) == 1,
     }
     wrong = [name for name, is_sound in sound.items() if not is_sound]

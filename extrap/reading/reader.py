@@ -21,8 +21,8 @@ from extrap.reading.columns import (
     missing_column,
     require_column,
 )
+from extrap.reading.contents import Contents, renamed_in, with_named_settings
 from extrap.reading.endings import ended_early, has_settings, is_progress, read_status
-from extrap.reading.found import Found, renamed_in, with_named_settings
 from extrap.reading.layouts import with_row_per_run
 from extrap.reading.losses import (
     loss_kind,
@@ -33,15 +33,15 @@ from extrap.reading.losses import (
 )
 from extrap.reading.mixtures import refuse_mixtures
 from extrap.reading.names import (
-    BATCHES,
+    BATCH_NAMES,
     PLAYED,
-    RATES,
+    RATE_NAMES,
     is_bookkeeping,
     is_measured,
     kinds_of,
     known_name,
+    split_words,
     symbols_in,
-    words,
 )
 from extrap.reading.replicates import count_notes, read_seeds, without_copies
 from extrap.reading.request import Request, Where
@@ -69,7 +69,7 @@ from extrap.records.runs import LOSS_KINDS, STAGES, Runs
 
 MOST_RATE = 1e4
 """Larger rates are misread, such as `0.5m`."""
-OPTIONAL_NUMBERS = words(
+OPTIONAL_NUMBERS = split_words(
     "loss_se n_params n_tokens epochs batch_size noise_scale flops wall_s updates seed_sd n_seeds"
 )
 """Columns with a fixed meaning that a table may have; they must be numbers where they are."""
@@ -183,8 +183,8 @@ def read_runs(
         ValueError: `stage`, `final`, `loss_kind` or a formula is none, or a column is named
             twice.
     """
-    given = {name: value for name, value in locals().items() if name != "source"}
-    return read_sweep(source, Request(**given))[0]
+    options = {name: value for name, value in locals().items() if name != "source"}
+    return read_sweep(source, Request(**options))[0]
 
 
 def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple[Runs, str]:
@@ -197,14 +197,14 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
         DataError: As `read_runs`; or a setting varies that is neither a size nor tuned.
         ValueError: As `read_runs`.
     """
-    found, request, notes, as_read = _opened(source, request)
-    have, sizes, tuned, loss = found.have, request.size, request.tune, request.asked_loss
+    contents, request, notes, as_read = _opened(source, request)
+    have, sizes, tuned, loss = contents.have, request.size, request.tune, request.asked_loss
     if loss and not request.loss:
-        _metric(found, loss, "maximise")
-    parts = infer_parts(found, request)
+        _metric(contents, loss, "maximise")
+    parts = infer_parts(contents, request)
     played = (*parts.sizes, *parts.tuned, parts.loss, *filter(None, [parts.seed]), *parts.unused)
     called = {c: c if c in (*sizes, *(tuned or ())) else display_name(c, have) for c in played}
-    shown = replace(
+    displayed = replace(
         parts,
         sizes=tuple(called[name] for name in parts.sizes),
         tuned=tuple(called[name] for name in parts.tuned),
@@ -215,8 +215,8 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
         if called[name] != name
     ]
     if not sizes and isinstance(source, str | Path):
-        check_rows_are_runs(found.table, (*shown.sizes, *shown.tuned))
-    runs, pooled = _runs(found, shown, request, notes), tuple[str, ...]()
+        check_rows_are_runs(contents.table, (*displayed.sizes, *displayed.tuned))
+    runs, pooled = _runs(contents, displayed, request, notes), tuple[str, ...]()
     if request.is_sweep:
         ignored = pooled = request.ignore
         if not may_mix:
@@ -226,34 +226,34 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
             pooled = refuse_mixtures(runs, ignored=may_vary, is_untuned=is_untuned)
         notes = [note(POOLED, name) for name in pooled if name in ignored]
         runs = replace(runs, notes=(*runs.notes, *notes))
-    has_found_loss = loss is None and parts.loss not in found.losses
+    has_found_loss = loss is None and parts.loss not in contents.losses
     is_split = request.split is not None and None not in request.split
     is_inferred = not (sizes or is_split) or (tuned is None and not is_split) or has_found_loss
-    told = of_codes(runs.notes, *SHOWN_AT_ONCE)
+    remarks = of_codes(runs.notes, *SHOWN_AT_ONCE)
     if n_lost := int(runs.to_frame()["status"].eq("failed").sum()):
-        told.append(f"{n_lost} of {len(runs)} runs have no loss or did not finish: left out")
+        remarks.append(f"{n_lost} of {len(runs)} runs have no loss or did not finish: left out")
     if request.like and (aliases := of_codes(runs.notes, OTHER_NAME)):
-        told.append(f"in {found.where} {', '.join(aliases)}")
-    if not (is_inferred or pooled or as_read or told):
+        remarks.append(f"in {contents.where} {', '.join(aliases)}")
+    if not (is_inferred or pooled or as_read or remarks):
         return runs, ""
-    used = sentence(parts, called, found, pooled, split=request.split)
-    announcement = "; ".join([used, *as_read, *told])
+    used = sentence(parts, called, contents, pooled, split=request.split)
+    announcement = "; ".join([used, *as_read, *remarks])
     return replace(runs, notes=(announcement, *runs.notes)), announcement
 
 
 def as_runs(
-    source: Any, columns: Mapping[str, Any], *, may_mix: bool = False, **known: Any
+    source: Any, columns: Mapping[str, Any], *, may_mix: bool = False, **defaults: Any
 ) -> Runs:
     """The runs of `announced_runs`, which says what it raises."""
-    return announced_runs(source, columns, may_mix=may_mix, **known)[0]
+    return announced_runs(source, columns, may_mix=may_mix, **defaults)[0]
 
 
 def announced_runs(
-    source: Any, columns: Mapping[str, Any], *, may_mix: bool = False, **known: Any
+    source: Any, columns: Mapping[str, Any], *, may_mix: bool = False, **defaults: Any
 ) -> tuple[Runs, str]:
     """The runs of an analysis: `Runs` as they are, anything else as `read_sweep` reads it.
 
-    Of the `columns`, its `ReadingKeywords`, None is as if left out; there the `known` ones hold.
+    Of the `columns`, its `ReadingKeywords`, None is as if left out; there the `defaults` hold.
     The sentence says which column was taken for what, empty where all were named.
 
     Raises:
@@ -267,13 +267,13 @@ def announced_runs(
             "an analysis takes keywords of its own and those that say how runs are read "
             f"({', '.join(names)}), got {unknown[0]!r}."
         )
-    given = {name: value for name, value in columns.items() if value is not None}
-    if isinstance(source, Runs) and not given:
+    options = {name: value for name, value in columns.items() if value is not None}
+    if isinstance(source, Runs) and not options:
         return source, ""
-    return read_sweep(source, Request(**{**known, **given}), may_mix=may_mix)
+    return read_sweep(source, Request(**{**defaults, **options}), may_mix=may_mix)
 
 
-def _opened(source: Any, request: Request) -> tuple[Found, Request, list[str], list[str]]:
+def _opened(source: Any, request: Request) -> tuple[Contents, Request, list[str], list[str]]:
     """A source with the rows and columns that were asked for, and what applies to it.
 
     Also notes on what was left out, and on what was read otherwise than it is written.
@@ -282,10 +282,10 @@ def _opened(source: Any, request: Request) -> tuple[Found, Request, list[str], l
     if stage not in STAGES:
         raise ValueError(f"{argument('stage')} must be one of {', '.join(STAGES)}; got {stage!r}.")
     for name in ("where", "rename"):
-        given = getattr(request, name)
-        if not isinstance(given, Mapping):
+        mapping = getattr(request, name)
+        if not isinstance(mapping, Mapping):
             raise TypeError(
-                f'{argument(name)} is a mapping such as {{"column": "value"}}, got {given!r}; '
+                f'{argument(name)} is a mapping such as {{"column": "value"}}, got {mapping!r}; '
                 "write it so."
             )
     parse_final(request.final)
@@ -296,29 +296,31 @@ def _opened(source: Any, request: Request) -> tuple[Found, Request, list[str], l
         )
     tuned, loss = request.tune or (), request.asked_loss
     _check_parts(request.size, tuned, request.conditions, loss or "loss", request.seed)
-    found = find_runs(source, request)
-    if found.table.empty:
-        raise DataError(f"a table needs at least one row, {found.where} has none.")
-    request, notes = _applicable(found, request)
-    is_table = found.points is None and found.tuned is None
-    n_notes = 0 if is_table else len(found.notes)
-    found = with_row_per_run(found.renamed(request.rename), loss)
-    as_read, found = found.notes[n_notes:], replace(found, notes=found.notes[:n_notes])
-    table = with_definitions(found.table, request.let, found.where)
+    contents = find_runs(source, request)
+    if contents.table.empty:
+        raise DataError(f"a table needs at least one row, {contents.where} has none.")
+    request, notes = _applicable(contents, request)
+    is_table = contents.points is None and contents.tuned is None
+    n_notes = 0 if is_table else len(contents.notes)
+    contents = with_row_per_run(contents.renamed(request.rename), loss)
+    as_read, contents = contents.notes[n_notes:], replace(contents, notes=contents.notes[:n_notes])
+    table = with_definitions(contents.table, request.let, contents.where)
     table, renamed, unit_notes = without_units(table)
     request = _with_names(request, renamed)
     if request.like:
-        found, like_notes = _with_names_of_sweep(replace(found, table=table), request)
-        table, notes = found.table, notes + like_notes
+        contents, like_notes = _with_names_of_sweep(replace(contents, table=table), request)
+        table, notes = contents.table, notes + like_notes
     if "stage" in table:
-        table, _ = selected_rows(table, {"stage": stage}, found.where)
-    table, where_notes = selected_rows(table, request.where, found.where)
+        table, _ = selected_rows(table, {"stage": stage}, contents.where)
+    table, where_notes = selected_rows(table, request.where, contents.where)
     if not request.size:
         table, derived = with_tokens(table, request.split)
         unit_notes += derived
-    check_has_losses(table, found.where, sizes=request.size, tuned=tuned)
-    found = with_named_settings(replace(found, table=table, losses=request.losses or found.losses))
-    return found, request, [*found.notes, *notes, *where_notes], [*as_read, *unit_notes]
+    check_has_losses(table, contents.where, sizes=request.size, tuned=tuned)
+    contents = with_named_settings(
+        replace(contents, table=table, losses=request.losses or contents.losses)
+    )
+    return contents, request, [*contents.notes, *notes, *where_notes], [*as_read, *unit_notes]
 
 
 def _with_names(request: Request, renamed: Mapping[str, str]) -> Request:
@@ -328,14 +330,14 @@ def _with_names(request: Request, renamed: Mapping[str, str]) -> Request:
     return replace(request, **names, where=where)
 
 
-def _applicable(found: Found, request: Request) -> tuple[Request, list[str]]:
+def _applicable(contents: Contents, request: Request) -> tuple[Request, list[str]]:
     """A request without what only other tables need, and notes of what that is."""
-    have, elsewhere = found.have, request.elsewhere
+    have, elsewhere = contents.have, request.elsewhere
     if not elsewhere:
         return request, []
 
     def lacks(name: str) -> bool:
-        return find_column(name, have, found.where) is None
+        return find_column(name, have, contents.where) is None
 
     rename, let, unused = dict[str, str](), tuple[str, ...](), list[str]()
     for old, new in request.rename.items():
@@ -358,45 +360,45 @@ def _applicable(found: Found, request: Request) -> tuple[Request, list[str]]:
     return request, [note(UNUSED, text) for text in unused]
 
 
-def _with_names_of_sweep(found: Found, request: Request) -> tuple[Found, list[str]]:
+def _with_names_of_sweep(contents: Contents, request: Request) -> tuple[Contents, list[str]]:
     """Runs whose columns are called as in the sweep, and notes of those that are not."""
-    have, names, losses = found.have, dict[str, str](), request.losses or found.losses
+    have, names, losses = contents.have, dict[str, str](), request.losses or contents.losses
     settings = (*request.size, *(request.tune or ()), request.seed, *request.conditions)
     settings = (*settings, *request.where)
     is_asked = bool(request.loss or request.maximise)
-    kinds, known, symbols = kinds_of(have), kinds_of(request.size), symbols_in(have)
+    kinds, size_kinds, symbols = kinds_of(have), kinds_of(request.size), symbols_in(have)
     for name in (*settings, *(() if is_asked else losses)):
-        there = find_column(name, have, found.where, is_metric=name in losses)
+        there = find_column(name, have, contents.where, is_metric=name in losses)
         same = [column for column in have if is_same_name(name, column)]
-        same = same or [c for c in kinds if kinds[c] == known.get(name)]
+        same = same or [c for c in kinds if kinds[c] == size_kinds.get(name)]
         same = same or [c for c in symbols if c in have and symbols[c] == name]
         if there is None and len(same) == 1:
             names[same[0]] = name
         elif there not in (None, name) and name in losses:
             names[str(there)] = name
-    wanted = losses[0] if losses else "loss"
-    is_there = any(find_column(c, (*have, *names.values()), found.where) for c in losses)
+    sweep_loss = losses[0] if losses else "loss"
+    is_there = any(find_column(c, (*have, *names.values()), contents.where) for c in losses)
     if request.loss or not (is_asked or is_there):
         column = loss_like(
-            wanted, have, found.where, kind=str(request.like), asked=request.loss or ""
+            sweep_loss, have, contents.where, kind=str(request.like), named_loss=request.loss or ""
         )
-        names |= {} if request.loss else {column: wanted}
-    return found.renamed(names), [note(OTHER_NAME, n, column) for column, n in names.items()]
+        names |= {} if request.loss else {column: sweep_loss}
+    return contents.renamed(names), [note(OTHER_NAME, n, column) for column, n in names.items()]
 
 
-def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Runs:
+def _runs(contents: Contents, parts: Parts, request: Request, notes: list[str]) -> Runs:
     """The runs of a source whose columns are known; rows keep their number to the end."""
     sizes, tuned, stage = parts.sizes, parts.tuned, request.stage
-    seed, metric = parts.seed or request.seed, _metric(found, parts.loss)
+    seed, metric = parts.seed or request.seed, _metric(contents, parts.loss)
     if metric != "loss" and not request.maximise:  # which larger runs would have to be told
         notes.append(note(LOSS_COLUMN, metric))
     if request.loss_kind:
         notes.append(note(LOSS_KIND, request.loss_kind))
     for name in request.ignore:
-        require_column(name, found.have, found.where, option="ignore", is_metric=True)
-    recipe = _recipe(found, request, (*sizes, *tuned, metric, seed))
+        require_column(name, contents.have, contents.where, option="ignore", is_metric=True)
+    recipe = _recipe(contents, request, (*sizes, *tuned, metric, seed))
     _check_parts(sizes, tuned, recipe, parts.loss, seed)
-    asked = {
+    arguments = {
         **dict.fromkeys(sizes, "size"),
         **(dict(zip(sizes, ("params", "tokens"), strict=True)) if request.split else {}),
         **dict.fromkeys(tuned, "tune"),
@@ -404,13 +406,13 @@ def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Run
         seed: "seed",
     }
     if request.like:  # the names are those of the sweep
-        asked = dict.fromkeys(asked, "rename")
-    table = _renamed(found, asked, notes)
+        arguments = dict.fromkeys(arguments, "rename")
+    table = _renamed(contents, arguments, notes)
     if "loss_se" not in table:
         table = table.rename(columns={f"{metric}_se": "loss_se"})
     for name in (*sizes, *tuned, metric):
         notes += marked_notes(table[name], name)
-    cells, points = _losses(found, table, metric, request, notes)
+    cells, points = _losses(contents, table, metric, request, notes)
     frame = table.drop(columns=[c for c in {"loss", "seed", metric} if c in table])
     frame["stage"] = stage
     frame["loss"] = read_numbers(cells, parts.loss)
@@ -426,13 +428,13 @@ def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Run
     for column in (*sizes, *tuned, *OPTIONAL_NUMBERS):
         if column in table and column not in recipe:
             frame[column] = read_numbers(table[column], column, required=column in required)
-            if stage == "tune" and column in tuned and known_name(column) in RATES:
+            if stage == "tune" and column in tuned and known_name(column) in RATE_NAMES:
                 _require_rates(frame[column], table[column])
     by = [*sizes, *tuned]
     frame["seed"], seed_notes = read_seeds(table, seed, by=by, loss=frame["loss"])
     notes += status_notes
     if stage == "tune":  # every row that is to be judged is judged
-        alike = [*sizes, *(name for name in tuned if known_name(name) in BATCHES)]
+        alike = [*sizes, *(name for name in tuned if known_name(name) in BATCH_NAMES)]
         is_open = frame["status"].eq("complete") & ~is_given[frame.index]
         is_early, ended = ended_early(
             frame[is_open], table, points, alike, is_asked=not request.partial
@@ -446,9 +448,9 @@ def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Run
         notes += copy_notes
     notes += [*count_notes(frame, [*by, "seed"]), *seed_notes]
     if points is not None:
-        place = pd.Series(range(len(frame)), index=frame.index)
-        points = points[points["run"].isin(place.index)]
-        points = points.assign(run=points["run"].map(place))
+        row_numbers = pd.Series(range(len(frame)), index=frame.index)
+        points = points[points["run"].isin(row_numbers.index)]
+        points = points.assign(run=points["run"].map(row_numbers))
     frame = frame.reset_index(drop=True)
     return Runs.from_frame(
         frame,
@@ -456,7 +458,7 @@ def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Run
         tuned=tuned,
         conditions=recipe,
         curves=points,
-        source=without_password(found.where),
+        source=without_password(contents.where),
         notes=(*notes, *check_units(frame, sizes)),
     )
 
@@ -472,13 +474,13 @@ def _require_rates(rates: pd.Series, cells: pd.Series) -> None:
 
 
 def _losses(
-    found: Found, table: pd.DataFrame, metric: str, request: Request, notes: list[str]
+    contents: Contents, table: pd.DataFrame, metric: str, request: Request, notes: list[str]
 ) -> tuple[pd.Series, pd.DataFrame | None]:
     """The losses of runs, empty where there is none, and their curves."""
     rule, cells = parse_final(request.final), table[metric]
-    points = found.curves(metric, ask=rule.name != "last")
-    maximised = [_metric(found, name, "maximise") for name in request.maximise]
-    if metric in (*maximised, *found.maximised):
+    points = contents.curves(metric, ask=rule.name != "last")
+    maximised = [_metric(contents, name, "maximise") for name in request.maximise]
+    if metric in (*maximised, *contents.maximised):
         numbers, empty = read_numbers(cells, metric), is_empty(cells)
         status, *_ = read_status(table, numbers, empty)
         best, transformed = loss_of_metric(numbers[status.eq("complete")], metric)
@@ -486,14 +488,14 @@ def _losses(
             points = points.assign(loss=best - points["loss"])
         cells = (best - numbers).astype(object).where(~empty, None)
         notes.append(transformed)
-    cells, final_notes = with_final_losses(cells, points, rule, found.where)
+    cells, final_notes = with_final_losses(cells, points, rule, contents.where)
     notes += [*final_notes, *summary_notes(metric)]
     return cells, points
 
 
-def _metric(found: Found, name: str, option: str = "loss") -> str:
+def _metric(contents: Contents, name: str, option: str = "loss") -> str:
     """The column of a metric."""
-    return require_column(name, found.have, found.where, option=option, is_metric=True)
+    return require_column(name, contents.have, contents.where, option=option, is_metric=True)
 
 
 def known_of(runs: Runs) -> dict[str, Any]:
@@ -508,18 +510,18 @@ def unused_of(runs: Runs) -> set[str]:
     return {text for (text,) in values_of(runs.notes, UNUSED)}
 
 
-def _recipe(found: Found, request: Request, played: Sequence[str]) -> tuple[str, ...]:
+def _recipe(contents: Contents, request: Request, played: Sequence[str]) -> tuple[str, ...]:
     """The conditions: those that were asked for, and settings of which one value was asked for.
 
     Larger runs may not record them.
     """
-    have = found.have
-    taken = {find_column(name, have, found.where) for name in played}
+    have = contents.have
+    taken = {find_column(name, have, contents.where) for name in played}
     settings = [c for c in request.where if not (is_bookkeeping(c) or is_measured(c))]
     settings = [c for c in settings if is_one_value(request.where[c])]
-    fixed = [c for c in settings if find_column(c, have, found.where) not in taken]
+    fixed = [c for c in settings if find_column(c, have, contents.where) not in taken]
     recipe = dict.fromkeys((*request.conditions, *fixed))
-    return tuple(c for c in recipe if request.is_sweep or find_column(c, have, found.where))
+    return tuple(c for c in recipe if request.is_sweep or find_column(c, have, contents.where))
 
 
 def _check_parts(
@@ -540,29 +542,29 @@ def _check_parts(
         )
 
 
-def _renamed(found: Found, asked: Mapping[str, str], notes: list[str]) -> pd.DataFrame:
+def _renamed(contents: Contents, arguments: Mapping[str, str], notes: list[str]) -> pd.DataFrame:
     """The table with columns under the names that were asked for, each by an argument."""
-    table, have = found.table, found.have
-    for name, option in asked.items():
-        column = find_column(name, have, found.where)
+    table, have = contents.table, contents.have
+    for name, option in arguments.items():
+        column = find_column(name, have, contents.where)
         if column is not None:
             table = table.rename(columns={column: name})
-        elif (numbers := _in_names(found, name)) is not None:
+        elif (numbers := _in_names(contents, name)) is not None:
             table = table.assign(**{name: numbers})
             notes.append(note(ELSEWHERE, name, "names of the runs"))
         elif name != "seed":
-            raise missing_column(name, have, found.where, option=option)
+            raise missing_column(name, have, contents.where, option=option)
     for name in OPTIONAL_NUMBERS:
         with suppress(DataError):  # columns nobody asked for
-            column = None if name in table else find_column(name, have, found.where)
+            column = None if name in table else find_column(name, have, contents.where)
             if column is not None:
                 table = table.assign(**{name: read_numbers(table[column], name)})
     return table
 
 
-def _in_names(found: Found, column: str) -> pd.Series | None:
+def _in_names(contents: Contents, column: str) -> pd.Series | None:
     """What the names of the runs say of a column; None unless all do."""
-    if found.names is None:
+    if contents.names is None:
         return None
-    numbers = found.table[found.names].map(lambda name: number_in(str(name), column))
+    numbers = contents.table[contents.names].map(lambda name: number_in(str(name), column))
     return None if numbers.isna().any() else numbers

@@ -12,6 +12,7 @@ from extrap.records.runs import WITHOUT_SEED, text_ranks
 LONGEST_EXACT = 2.0**53
 """Whole numbers below it are exact as floats."""
 REPEATED = "run(s) repeat an earlier size, tuned values and seed: kept as replicates"
+"""The note on replicates, after their number."""
 
 
 def read_seeds(
@@ -22,8 +23,8 @@ def read_seeds(
     numbers = plain_numbers(cells) if isinstance(cells.dtype, pd.StringDtype) else None
     if numbers is not None and (np.abs(numbers) < LONGEST_EXACT).all() and _are_whole(numbers):
         return pd.Series(numbers.astype(np.int64), index=table.index, dtype=object), []
-    codes, words = pd.factorize(cells)
-    values = _seeds_of(pd.Series(words, dtype=object))
+    codes, uniques = pd.factorize(cells)
+    values = _seeds_of(pd.Series(uniques, dtype=object))
     seeds = pd.Series(values[codes], index=table.index, dtype=object)
     is_missing = seeds.isna()
     if not is_missing.any():
@@ -36,18 +37,18 @@ def read_seeds(
     return seeds, [note]
 
 
-def _seeds_of(words: pd.Series) -> np.ndarray:
+def _seeds_of(cells: pd.Series) -> np.ndarray:
     """Distinct cells as exact whole numbers, or all as text if any is none; None where empty.
 
-    One more than the words: the last, which code -1 takes, is None.
+    One more than the cells: the last, which code -1 takes, is None.
     """
-    is_there = (words.notna() & ~is_empty(words)).to_numpy(dtype=bool)
-    numbers = numbers_of(words[is_there])
-    seeds = np.full(len(words) + 1, None, dtype=object)
+    is_there = (cells.notna() & ~is_empty(cells)).to_numpy(dtype=bool)
+    numbers = numbers_of(cells[is_there])
+    seeds = np.full(len(cells) + 1, None, dtype=object)
     if not _are_whole(numbers):
-        seeds[:-1][is_there] = words[is_there].astype(str)
+        seeds[:-1][is_there] = cells[is_there].astype(str)
         return seeds
-    texts = (str(word).strip() for word in words[is_there])
+    texts = (str(cell).strip() for cell in cells[is_there])
     exact = [
         int(text) if text.lstrip("+-").isdecimal() else int(number)
         for text, number in zip(texts, numbers, strict=True)

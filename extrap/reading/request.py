@@ -114,9 +114,9 @@ class Request:
             if getattr(self, name) is None:
                 object.__setattr__(self, name, {})
         for name in ("size", "tune", "conditions", "let", "maximise", "ignore"):
-            given = getattr(self, name)
-            if given is not None:
-                names = (given,) if isinstance(given, str) else tuple(given)
+            value = getattr(self, name)
+            if value is not None:
+                names = (value,) if isinstance(value, str) else tuple(value)
                 object.__setattr__(self, name, names)
 
     @property

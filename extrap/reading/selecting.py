@@ -14,7 +14,8 @@ from extrap.reading.request import Where
 from extrap.records import condition_text
 from extrap.records.numbers import counted
 
-MOST_SHOWN = 8
+MOST_VALUES_LISTED = 8
+"""Values of a column that an error lists."""
 
 
 def with_definitions(table: pd.DataFrame, texts: Iterable[str], where: str) -> pd.DataFrame:
@@ -57,7 +58,7 @@ def is_one_value(values: object) -> bool:
 
 
 def selected_rows(
-    table: pd.DataFrame, wanted: Where, where: str
+    table: pd.DataFrame, conditions: Where, where: str
 ) -> tuple[pd.DataFrame, list[str]]:
     """The rows that have the values that are asked for, and a note on each column.
 
@@ -65,18 +66,18 @@ def selected_rows(
         DataError: A column is missing, or no row has such a value.
     """
     have, notes = [str(column) for column in table.columns], list[str]()
-    for name, values in wanted.items():
+    for name, values in conditions.items():
         texts = table[require_column(name, have, where)].map(condition_text)
-        asked = sorted({condition_text(value) for value in _listed(values)})
-        kept = texts.isin(asked)
-        if not kept.any():
+        allowed = sorted({condition_text(value) for value in _listed(values)})
+        is_selected = texts.isin(allowed)
+        if not is_selected.any():
             there = texts.value_counts()
-            values = there.head(MOST_SHOWN).items()
+            values = there.head(MOST_VALUES_LISTED).items()
             some = ", ".join(f"{shown(text)} ({counted(n, 'row')})" for text, n in values)
             raise DataError(
-                f"no row of {where} has {name} = {' or '.join(asked)}; it has "
-                f"{some}{' and others' if len(there) > MOST_SHOWN else ''}."
+                f"no row of {where} has {name} = {' or '.join(allowed)}; it has "
+                f"{some}{' and others' if len(there) > MOST_VALUES_LISTED else ''}."
             )
-        table = table[kept]
-        notes.append(f"only rows with {name} = {' or '.join(asked)}")
+        table = table[is_selected]
+        notes.append(f"only rows with {name} = {' or '.join(allowed)}")
     return table, notes

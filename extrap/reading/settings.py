@@ -12,13 +12,15 @@ import pandas as pd
 from extrap.reading.frames import single_values
 from extrap.reading.names import KNOWN, MULTIPLES, RUN_NAMES
 
-MOST_NAME = 1000
+MOST_CHARACTERS_READ = 1000
 """Characters of a name that are looked at."""
-NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+SIGNED_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+"""A number as text, with a sign or without one."""
 PAIR = re.compile(
     rf"(?P<key>[A-Za-z][\w.\-]*?)\s?[=:]\s?"
-    rf"(?P<value>{NUMBER}(?=$|[,;/&\s_\])])|[^,;/&\s=:\])]+?(?=$|[,;/&\s\])]|_[A-Za-z][\w.]*=))"
+    rf"(?P<value>{SIGNED_NUMBER}(?=$|[,;/&\s_\])])|[^,;/&\s=:\])]+?(?=$|[,;/&\s\])]|_[A-Za-z][\w.]*=))"
 )
+"""A pair `key=value` or `key: value`."""
 
 
 def settings_in(name: str) -> dict[str, float | int | str]:
@@ -28,13 +30,14 @@ def settings_in(name: str) -> dict[str, float | int | str]:
         >>> settings_in("width=64,lr=1e-3_opt=adam")
         {'width': 64, 'lr': 0.001, 'opt': 'adam'}
     """
-    pairs = PAIR.finditer(name[:MOST_NAME])
+    pairs = PAIR.finditer(name[:MOST_CHARACTERS_READ])
     return {pair["key"]: as_number(pair["value"]) for pair in pairs}
 
 
 PIECE = re.compile(
     r"([A-Za-z]+(?:_[A-Za-z]+)*)[=:_\-]?(\d[\d.]*(?:p\d+|[eE][-+]?\d+)?)(?![A-Za-z\d])"
 )
+"""Words and the number behind them, `width16`."""
 
 
 def name_column(table: pd.DataFrame) -> str | None:
@@ -48,10 +51,10 @@ def name_column(table: pd.DataFrame) -> str | None:
     return None
 
 
-def words_in_names(names: Sequence[str], *, known: bool = True) -> list[str]:
+def words_in_names(names: Sequence[str], *, only_known: bool = True) -> list[str]:
     """Words that stand before a number in all names, with several values: `mlp_width16_lr0.002`.
 
-    Of those that are `known` only, or of all.
+    Of known names alone if `only_known`, else of all.
 
     Example:
         >>> words_in_names(["mlp_width16_lr0.002", "mlp_width32_lr0.004"])
@@ -59,8 +62,10 @@ def words_in_names(names: Sequence[str], *, known: bool = True) -> list[str]:
     """
 
     def pairs_in(name: str) -> dict[str, str]:
-        pairs = PIECE.findall(name[:MOST_NAME])
-        named = [(_last_words(text) or ("" if known else text), number) for text, number in pairs]
+        pairs = PIECE.findall(name[:MOST_CHARACTERS_READ])
+        named = [
+            (_last_words(text) or ("" if only_known else text), number) for text, number in pairs
+        ]
         return {word: number for word, number in named if word}
 
     first = pairs_in(names[0]) if names else {}
@@ -71,7 +76,7 @@ def words_in_names(names: Sequence[str], *, known: bool = True) -> list[str]:
 
 def as_number(text: str) -> float | int | str:
     """A number where the text is one."""
-    if not re.fullmatch(NUMBER, text):
+    if not re.fullmatch(SIGNED_NUMBER, text):
         return text
     return int(text) if re.fullmatch(r"[-+]?\d{1,18}", text) else float(text)
 
@@ -86,15 +91,15 @@ def number_in(name: str, column: str) -> float | None:
         >>> number_in("sweep-params1.5M", "params")
         1500000.0
     """
-    found = re.search(
+    match = re.search(
         rf"(?<![A-Za-z0-9]){re.escape(column)}\s?[=:_\-]?\s?"
         r"(?P<value>\d+p\d+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?P<times>[kKmMbBtT]?)"
         r"(?![A-Za-z0-9])",
-        name[:MOST_NAME],
+        name[:MOST_CHARACTERS_READ],
     )
-    if found is None:
+    if match is None:
         return None
-    return float(found["value"].replace("p", ".")) * MULTIPLES.get(found["times"].lower(), 1.0)
+    return float(match["value"].replace("p", ".")) * MULTIPLES.get(match["times"].lower(), 1.0)
 
 
 def _last_words(text: str) -> str:
@@ -126,7 +131,7 @@ def read_yaml(path: Path, kind: type = dict) -> Any:
     import yaml
 
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8", errors="replace"))
+        content = yaml.safe_load(path.read_text(encoding="utf-8", errors="replace"))
     except (yaml.YAMLError, ValueError):
         return kind()
-    return found if isinstance(found, kind) else kind()
+    return content if isinstance(content, kind) else kind()

@@ -24,7 +24,7 @@ import pandas as pd
 from extrap.errors import DataError, argument, shown
 from extrap.reading.cells import read_numbers
 from extrap.reading.columns import find_column, missing_column, require_column
-from extrap.reading.found import Found, joined
+from extrap.reading.contents import Contents, joined
 from extrap.reading.frames import is_table
 from extrap.reading.request import Request, Where
 from extrap.reading.selecting import selected_rows, with_definitions
@@ -37,10 +37,12 @@ from extrap.reading.wide_tables import check_layout, without_repeated_header
 from extrap.records import Runs
 
 SERVERS = ("http://", "https://", "mlflow+")
+"""Beginnings of the addresses that MLflow opens."""
 DATABASES = (".db", ".sqlite", ".sqlite3")
+"""Endings of SQLite files."""
 
 
-def find_runs(source: Any, request: Request) -> Found:
+def find_runs(source: Any, request: Request) -> Contents:
     """Read a source as whatever it is.
 
     The settings that were asked for tell a table of steps from one of runs.
@@ -49,24 +51,24 @@ def find_runs(source: Any, request: Request) -> Found:
         DataError: There is nothing that can be read.
         ValueError: Curves were handed in beside a source that has its own.
     """
-    found, curves = _found(source, request), request.curves
-    if found is not None and curves is not None:
+    contents, curves = _tracker_contents(source, request), request.curves
+    if contents is not None and curves is not None:
         raise ValueError(
             "a storage holds the curves of its runs, and so does a tracker; leave "
             f"{argument('curves')} out."
         )
-    if found is not None:
-        return found
+    if contents is not None:
+        return contents
     table, notes = without_repeated_header(read_table(source))
-    where, known = _place(source), (*request.size, *(request.tune or ()), *request.conditions)
-    known = (*known, request.seed)
+    where = _source_name(source)
+    settings = (*request.size, *(request.tune or ()), *request.conditions, request.seed)
     check_layout(table, where)
     if curves is None:
-        if history := read_history(table, where, known):
+        if history := read_history(table, where, settings):
             return history
         if request.size:
-            check_rows_are_runs(table, known)
-    return Found(
+            check_rows_are_runs(table, settings)
+    return Contents(
         table=table,
         where=where,
         points=None if curves is None else read_curves(curves, table),
@@ -98,20 +100,20 @@ def read_curves(source: str | Path | pd.DataFrame, table: pd.DataFrame) -> pd.Da
             f"each run needs a name of its own where it has a curve, {shown(name)} occurs twice; "
             "make the run column of the table unique."
         )
-    found = pd.DataFrame(
+    curve_points = pd.DataFrame(
         {
             "run": _as_names(points["run"]).map(pd.Series(range(len(runs)), index=runs)),
             "step": read_numbers(points["step"], "step", required=True),
             "value": pd.to_numeric(points["loss"], errors="coerce"),
         }
     ).dropna(subset="run")
-    if found.empty:
+    if curve_points.empty:
         got = shown(points["run"].iloc[0]) if len(points) else "no row"
         raise DataError(
             "the curves belong to none of the runs: their run column must hold the values of the "
             f"table's run column, or its row numbers from 0; got {got}."
         )
-    return found.astype({"run": int}).reset_index(drop=True)
+    return curve_points.astype({"run": int}).reset_index(drop=True)
 
 
 def _as_names(values: pd.Series) -> pd.Series:
@@ -135,20 +137,20 @@ def read_rows(
         DataError: The source cannot be read or is empty, a column is missing, no row has a value
             that is asked for, or a formula cannot be evaluated.
     """
-    place, notes = _place(source), list[str]()
+    source_name, notes = _source_name(source), list[str]()
     if _are_sources(source):
         parts = [read_rows(part) for part in source]
         table = pd.concat([rows for rows, _ in parts], ignore_index=True)
         notes += [note for _, some in parts for note in some]
-    elif (found := _found(source, Request())) is not None:
-        table, place = found.table, found.where
+    elif (contents := _tracker_contents(source, Request())) is not None:
+        table, source_name = contents.table, contents.where
     else:
         table, notes = without_repeated_header(read_table(source))
     if table.empty:
-        raise DataError(f"a table needs at least one row, {place} has none.")
-    table = Found(table=table, where=place).renamed(rename or {}).table
-    table = with_definitions(table, [let] if isinstance(let, str) else list(let), place)
-    table, selected = selected_rows(table, where or {}, place)
+        raise DataError(f"a table needs at least one row, {source_name} has none.")
+    table = Contents(table=table, where=source_name).renamed(rename or {}).table
+    table = with_definitions(table, [let] if isinstance(let, str) else list(let), source_name)
+    table, selected = selected_rows(table, where or {}, source_name)
     return table.reset_index(drop=True), [*notes, *selected]
 
 
@@ -188,15 +190,15 @@ def _studies(source: Any) -> list[Any]:
     return items if are_all else []
 
 
-def _found(source: Any, request: Request) -> Found | None:
+def _tracker_contents(source: Any, request: Request) -> Contents | None:
     """What a storage or a tracker has; None of a table. Each is imported where it is needed."""
     if isinstance(source, str | Path):
-        return _at(source, request.study, request.stage)
+        return _contents_at(source, request.study, request.stage)
     if isinstance(source, Runs):
         curves = source.curves()
-        return Found(
+        return Contents(
             table=source.to_frame(),
-            where=source.source or _place(source),
+            where=source.source or _source_name(source),
             points=None if curves is None else curves.rename(columns={"loss": "value"}),
             sizes=source.sizes,
             tuned=source.tuned,
@@ -204,15 +206,17 @@ def _found(source: Any, request: Request) -> Found | None:
         )
     if _are_sources(source):
         of_part = Request(study=request.study, stage=request.stage, seed="")
-        return joined([find_runs(part, of_part) for part in source], _place(source))
+        return joined([find_runs(part, of_part) for part in source], _source_name(source))
     if studies := _studies(source):
         from extrap.reading.optuna import find_studies
 
-        return find_studies(studies, _place(source), study=request.study, stage=request.stage)
+        return find_studies(
+            studies, _source_name(source), study=request.study, stage=request.stage
+        )
     return read_run_objects(source) if are_runs(source) else None
 
 
-def _at(source: str | Path, study: str | None, stage: str) -> Found | None:
+def _contents_at(source: str | Path, study: str | None, stage: str) -> Contents | None:
     """What stands at an address, and a file that is a database has one, or at a path."""
     address, is_text = str(source), isinstance(source, str)
     is_file = is_text and address.startswith("file:///")
@@ -237,7 +241,7 @@ def _at(source: str | Path, study: str | None, stage: str) -> Found | None:
     return find_study(address, study=study, stage=stage)
 
 
-def _place(source: Any) -> str:
+def _source_name(source: Any) -> str:
     """What to call a source in a message."""
     if isinstance(source, str | Path):
         return str(source)

@@ -53,7 +53,7 @@ POSTGRESQL = {
     "options": "-c idle_in_transaction_session_timeout=15s -c lock_timeout=30s",
 }
 """How a server is reached: that it went away must be noticed."""
-PARTS: Mapping[str, Any] = {
+TABLE_OF_TRIAL_PART: Mapping[str, Any] = {
     "values": models.TrialValueModel,
     "params": models.TrialParamModel,
     "user_attributes": models.TrialUserAttributeModel,
@@ -61,7 +61,7 @@ PARTS: Mapping[str, Any] = {
     "intermediate_values": models.TrialIntermediateValueModel,
 }
 """Parts of a trial → Optuna's tables of them."""
-REMEDIES = {
+WRITE_REMEDIES = {
     "full": "free some space there, then run the same command to resume",
     "readonly": "make the file and its folder writable, then run the same command to resume",
 }
@@ -81,26 +81,26 @@ class Database(RDBStorage):
         if states is not None or included_trial_ids:
             return super()._get_trials(study_id, states, included_trial_ids, trial_id_greater_than)
         trials = models.TrialModel.__table__
-        wanted = (trials.c.study_id == study_id, trials.c.trial_id > trial_id_greater_than)
+        of_study = (trials.c.study_id == study_id, trials.c.trial_id > trial_id_greater_than)
         parts: dict[str, dict[int, list[Any]]] = {}
         with _create_scoped_session(self.scoped_session) as session:
             models.StudyModel.find_or_raise_by_id(study_id, session)
-            query = sqlalchemy.select(trials).where(*wanted).order_by(trials.c.trial_id)
-            found = session.execute(query).all()
-            for name, model in PARTS.items():
-                table, own = model.__table__, parts.setdefault(name, defaultdict(list))
-                query = sqlalchemy.select(table).join(trials).where(*wanted)
-                for row in session.execute(query) if found else ():
-                    own[row.trial_id].append(row)
+            query = sqlalchemy.select(trials).where(*of_study).order_by(trials.c.trial_id)
+            trial_rows = session.execute(query).all()
+            for name, model in TABLE_OF_TRIAL_PART.items():
+                table, by_trial = model.__table__, parts.setdefault(name, defaultdict(list))
+                query = sqlalchemy.select(table).join(trials).where(*of_study)
+                for row in session.execute(query) if trial_rows else ():
+                    by_trial[row.trial_id].append(row)
         return [
             self._build_frozen_trial_from_trial_model(_row_as_model(trial, parts))
-            for trial in found
+            for trial in trial_rows
         ]
 
 
 def _row_as_model(trial: Any, parts: Mapping[str, Mapping[int, list[Any]]]) -> Any:
     return SimpleNamespace(
-        **trial._mapping, **{n: own[trial.trial_id] for n, own in parts.items()}
+        **trial._mapping, **{n: by_trial[trial.trial_id] for n, by_trial in parts.items()}
     )
 
 
@@ -211,15 +211,15 @@ def storage_faults(url: str, *others: type[Exception]) -> Iterator[None]:
 
     `others` are further errors to turn: any, where the block only reads what may be a stranger's.
     """
-    own = (SQLAlchemyError, OptunaError, json.JSONDecodeError)
-    faults: tuple[type[Exception], ...] = (*own, *others)
+    storage_errors = (SQLAlchemyError, OptunaError, json.JSONDecodeError)
+    faults: tuple[type[Exception], ...] = (*storage_errors, *others)
     try:
         yield
     except ExtrapError:
         raise
     except faults as error:
         reason = reason_of(error, url)
-        remedies = [remedy for words, remedy in REMEDIES.items() if words in reason]
+        remedies = [remedy for phrase, remedy in WRITE_REMEDIES.items() if phrase in reason]
         rule = "a storage must be a database that can be written"
         if not remedies:
             rule = "a storage must be an Optuna database"

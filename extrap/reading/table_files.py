@@ -24,10 +24,12 @@ from extrap.reading.frames import as_frame, frame_of_rows, is_table, with_flat_c
 from extrap.reading.wide_tables import TITLE, check_headers
 
 SEPARATORS = (",", ";", "\t")
+"""What may stand between cells."""
 JSON_LINES = (".jsonl", ".ndjson")
+"""Endings of files with one JSON object per line."""
 SNIFFED, MOST_TITLE, LONGEST_LINE = 6, 10, 1_000_000
 """Lines by which the separator is told, lines above a header, and characters of one."""
-REMEDIES = {
+WHAT_TO_GIVE = {
     "Forecast": "give its .runs",
     "LazyFrame": "give what its .collect() returns",
     "Series": "give the DataFrame with all columns",
@@ -38,10 +40,14 @@ try:
     TEXT = pd.StringDtype("pyarrow", na_value=np.nan)
 except TypeError:  # pandas 2.2
     TEXT = pd.StringDtype("pyarrow_numpy")
-EXPONENT = r"(?:[eE][-+]?\d+)?"
-COMMA_NUMBER = rf"\s*[-+]?\d*,\d+{EXPONENT}\s*"
-POINT_NUMBER = rf"\s*[-+]?\d*\.\d+{EXPONENT}\s*"
+EXPONENT_PATTERN = r"(?:[eE][-+]?\d+)?"
+"""The exponent of a number, if there is one."""
+COMMA_NUMBER = rf"\s*[-+]?\d*,\d+{EXPONENT_PATTERN}\s*"
+"""A number with a decimal comma."""
+POINT_NUMBER = rf"\s*[-+]?\d*\.\d+{EXPONENT_PATTERN}\s*"
+"""A number with a decimal point."""
 THOUSANDS = r"\s*[-+]?[1-9]\d{0,2},\d{3}\s*"
+"""A number whose comma may stand between thousands."""
 
 
 def read_table(source: Any, *, name: str = "the standard input") -> pd.DataFrame:
@@ -67,7 +73,7 @@ def read_table(source: Any, *, name: str = "the standard input") -> pd.DataFrame
         raise TypeError(
             "runs are read from a path, a storage URL, a frame, Runs, an Optuna study, a list of "
             f"one kind of these or a list of dictionaries, got {kind}; "
-            f"{REMEDIES.get(kind, 'give one of these')}."
+            f"{WHAT_TO_GIVE.get(kind, 'give one of these')}."
         )
     if isinstance(frame.columns, pd.MultiIndex):
         raise DataError(
@@ -121,8 +127,8 @@ def _fault(error: Exception) -> str:
         return "it is not text in UTF-8; save it as CSV in UTF-8."
     if isinstance(error, pd.errors.EmptyDataError):
         return "all of its lines are empty; write a header and a row for every run."
-    if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error)):
-        expected, line, saw = found.groups()
+    if match := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error)):
+        expected, line, saw = match.groups()
         return (
             f"a row has {expected} cells as the header has, line {line} has {saw}; quote cells "
             "that hold the separator."
@@ -184,15 +190,15 @@ def _separator(lines: Sequence[str], default: str) -> str:
     """What separates cells: the sign that splits the first lines into the same number of them."""
     lines = [*filter(str.strip, lines)]
     for start in range(len(lines)):  # lines of a title come first
-        found = {}
+        n_cells_by = {}
         for sign in SEPARATORS:
             with suppress(csv.Error):  # one cell is huge
                 rows = csv.reader(lines[start : start + SNIFFED], delimiter=sign)
                 n_cells = {len(row) for row in rows}
                 if len(n_cells) == 1 and max(n_cells) > 1:
-                    found[sign] = max(n_cells)
-        if found:
-            return max(found, key=lambda sign: found[sign])
+                    n_cells_by[sign] = max(n_cells)
+        if n_cells_by:
+            return max(n_cells_by, key=lambda sign: n_cells_by[sign])
     return default
 
 
@@ -239,16 +245,20 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
 
 def _read_json(path: Path) -> pd.DataFrame:
-    found = json.loads(path.read_text(encoding="utf-8-sig"))
-    if isinstance(found, dict) and len(found) == 1:  # {"runs": […]}
-        found = next(iter(found.values()))
-    if isinstance(found, list) and found and all(isinstance(row, dict) for row in found):
-        return frame_of_rows(found)
-    if isinstance(found, dict) and found and all(isinstance(c, list) for c in found.values()):
-        return pd.DataFrame(found, dtype=object)
+    content = json.loads(path.read_text(encoding="utf-8-sig"))
+    if isinstance(content, dict) and len(content) == 1:  # {"runs": […]}
+        content = next(iter(content.values()))
+    if isinstance(content, list) and content and all(isinstance(row, dict) for row in content):
+        return frame_of_rows(content)
+    if (
+        isinstance(content, dict)
+        and content
+        and all(isinstance(c, list) for c in content.values())
+    ):
+        return pd.DataFrame(content, dtype=object)
     raise DataError(
         f"a table in JSON is a list of objects, one per run, or an object of columns, got "
-        f"{type(found).__name__} in {path}; write it so."
+        f"{type(content).__name__} in {path}; write it so."
     )
 
 

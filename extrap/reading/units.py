@@ -16,28 +16,29 @@ import pandas as pd
 from extrap.errors import Choice, DataError
 from extrap.reading.cells import numbers_of, read_numbers
 from extrap.reading.names import (
-    COMPUTE,
-    COUNTS,
-    EXAMPLE_BATCHES,
-    LENGTHS,
-    STEPS,
-    TOKEN_BATCHES,
-    TOKENS,
+    COMPUTE_NAMES,
+    COUNT_NAMES,
+    EXAMPLE_BATCH_NAMES,
+    LENGTH_NAMES,
+    STEP_NAMES,
+    TOKEN_BATCH_NAMES,
+    TOKEN_NAMES,
     header_unit,
     kinds_of,
 )
 
-FLOPS, DATA = COMPUTE[:2], TOKENS[:2]
+TOTAL_FLOPS_NAMES, TOTAL_DATA_NAMES = COMPUTE_NAMES[:2], TOKEN_NAMES[:2]
 """Names that say of what a run had in all; `budget` may be money, `train_tokens` a part."""
-LEAST = {**dict.fromkeys(COUNTS, 1e3), **dict.fromkeys(DATA, 1e5)}
+LEAST_LARGEST_COUNT = {**dict.fromkeys(COUNT_NAMES, 1e3), **dict.fromkeys(TOTAL_DATA_NAMES, 1e5)}
 """Column → what its largest count is at least, if it is one."""
-OF_COMPUTE, OF_TOKENS = 2.0, 1.1
+COMPUTE_TOLERANCE, TOKENS_TOLERANCE = 2.0, 1.1
 """Factors by which the sides of an equality may differ unsaid."""
-CONSTANT = 3.0
+RATIO_TOLERANCE = 3.0
 """Factor within which a ratio is a power of a thousand, in most rows."""
 MOST_COUNTED = 1e6
 """Largest number in units of a header; larger ones are counts already."""
-UNITS = {3: "thousands", 6: "millions", 9: "billions", 12: "trillions"}
+UNIT_OF_POWER = {3: "thousands", 6: "millions", 9: "billions", 12: "trillions"}
+"""Power of ten → what a unit of so many is called."""
 
 
 def without_units(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str], list[str]]:
@@ -116,14 +117,14 @@ def check_units(frame: pd.DataFrame, sizes: Sequence[str] = ()) -> tuple[str, ..
         C ≈ 6 N D, parameters without embeddings.
     """
     names = {str(column).strip().lower(): str(column) for column in reversed(frame.columns)}
-    logs = {name: _log_of_positive(frame[names[name]]) for name in ALL if name in names}
+    logs = {name: _log_of_positive(frame[names[name]]) for name in COMPARED_NAMES if name in names}
     table = pd.DataFrame(logs).dropna(axis="columns", how="all")
-    for name in (name for name in LEAST if name in table and names[name] in sizes):
+    for name in (name for name in LEAST_LARGEST_COUNT if name in table and names[name] in sizes):
         least, most = math.exp(table[name].min()), math.exp(table[name].max())
-        if most < LEAST[name]:
+        if most < LEAST_LARGEST_COUNT[name]:
             raise DataError(
                 f"{names[name]} {least:g} to {most:g} are no counts of "
-                f"{'tokens' if name in TOKENS else 'parameters'}; say their unit:",
+                f"{'tokens' if name in TOKEN_NAMES else 'parameters'}; say their unit:",
                 [_mended(names[name], power) for power in (6, 9)],
             )
     notes = []
@@ -134,26 +135,35 @@ def check_units(frame: pd.DataFrame, sizes: Sequence[str] = ()) -> tuple[str, ..
         if abs(middle) <= math.log(tolerance):
             continue
         power = 3 * round(middle / math.log(1000))
-        is_power = (ratios - power * math.log(10)).abs().le(math.log(CONSTANT)).mean() > 0.5
+        is_power = (ratios - power * math.log(10)).abs().le(math.log(RATIO_TOLERANCE)).mean() > 0.5
         used = {names[name] for name in (*left, *right)}
         sides = [" × ".join(side) for side in (left, right)]
-        words = (
+        message = (
             f"{sides[0]} should be {f'{factor:g} × ' if factor > 1 else ''}{sides[1]}, it is "
             f"{math.exp(middle):.3g} times that (median of {len(ratios)} runs)"
         )
         if power and is_power and used & set(sizes):
             signs = {**dict.fromkeys(left, -power), **dict.fromkeys(right, power)}
             choices = [_mended(names[name], by) for name, by in signs.items()]
-            raise DataError(f"{words}; say which has another unit:", choices)
-        notes.append(f"{words}; nothing was rescaled")
+            raise DataError(f"{message}; say which has another unit:", choices)
+        notes.append(f"{message}; nothing was rescaled")
     return tuple(notes)
 
 
-ALL = (*FLOPS, *COUNTS, *DATA, *STEPS[:2], *TOKEN_BATCHES, *EXAMPLE_BATCHES, *LENGTHS)
+COMPARED_NAMES = (
+    *TOTAL_FLOPS_NAMES,
+    *COUNT_NAMES,
+    *TOTAL_DATA_NAMES,
+    *STEP_NAMES[:2],
+    *TOKEN_BATCH_NAMES,
+    *EXAMPLE_BATCH_NAMES,
+    *LENGTH_NAMES,
+)
+"""Columns that are compared, by their names."""
 
 
 def _mended(column: str, power: int) -> Choice:
-    unit = UNITS.get(power)
+    unit = UNIT_OF_POWER.get(power)
     return Choice({"let": f"{column} = {column} * 1e{power}"}, f"in {unit}" if unit else "")
 
 
@@ -168,18 +178,18 @@ def _equalities(
     def first(group: Sequence[str]) -> str | None:
         return next((name for name in group if name in logs), None)
 
-    flops, tokens, steps = first(FLOPS), first(DATA), first(STEPS[:2])
+    flops, tokens, steps = first(TOTAL_FLOPS_NAMES), first(TOTAL_DATA_NAMES), first(STEP_NAMES[:2])
     if flops and tokens:
-        counts = [name for name in COUNTS if name in logs]
+        counts = [name for name in COUNT_NAMES if name in logs]
         off = {n: np.nanmedian(logs[flops] - math.log(6) - logs[n] - logs[tokens]) for n in counts}
         best = min(off, key=lambda n: abs(off[n]), default=None)
         if best:
-            yield (flops,), 6.0, (best, tokens), OF_COMPUTE
+            yield (flops,), 6.0, (best, tokens), COMPUTE_TOLERANCE
     if steps and tokens:
-        if batch := first(TOKEN_BATCHES):
-            yield (steps, batch), 1.0, (tokens,), OF_TOKENS
-        elif (batch := first(EXAMPLE_BATCHES)) and (length := first(LENGTHS)):
-            yield (steps, batch, length), 1.0, (tokens,), OF_TOKENS
+        if batch := first(TOKEN_BATCH_NAMES):
+            yield (steps, batch), 1.0, (tokens,), TOKENS_TOLERANCE
+        elif (batch := first(EXAMPLE_BATCH_NAMES)) and (length := first(LENGTH_NAMES)):
+            yield (steps, batch, length), 1.0, (tokens,), TOKENS_TOLERANCE
 
 
 def _log_of_positive(cells: pd.Series) -> pd.Series:

@@ -20,17 +20,28 @@ import pandas as pd
 
 from extrap.errors import DataError, OnlyBestValues, shown
 from extrap.reading.cells import numbers_of
-from extrap.reading.names import COMPUTE, LETTERS, RATES, WORDS, known_name, loss_rank
+from extrap.reading.names import (
+    COMPUTE_NAMES,
+    LETTERS,
+    NAMES_OF_PART,
+    RATE_NAMES,
+    known_name,
+    loss_rank,
+)
 
 EDGES = ("__MIN", "__MAX")
-NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-NUMERIC = re.compile(NUMBER)
-HEADER = re.compile(rf"(?P<setting>.*?(?<![\d.])){NUMBER}[kKmMbB]?\W*")
-SPACING = "spacing"
+"""Endings of the columns of a minimum and a maximum of a group in W&B's charts."""
+UNSIGNED_NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+"""A number as text, without a sign."""
+NUMBER_HEADER = re.compile(UNSIGNED_NUMBER)
+"""A header that is a number."""
+HEADER = re.compile(rf"(?P<setting>.*?(?<![\d.])){UNSIGNED_NUMBER}[kKmMbB]?\W*")
+"""A header that is a setting and its value."""
+SPACING_COLUMN = "spacing"
 """Column of a table of best values: the factor between the values that a sweep tried."""
 TITLE = "title"
 """Attribute of a frame: the lines that stand above the header of its file."""
-WIDE = 3
+LEAST_VALUE_COLUMNS = 3
 """Headers that are numbers from which on a table has a column for each value."""
 
 
@@ -66,7 +77,7 @@ def without_repeated_header(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str
 def check_layout(table: pd.DataFrame, where: str) -> None:
     """Raise where rows are not runs: where a table is wide, or has the means of groups."""
     names = [str(column) for column in table]
-    check_wide([name for name in names if NUMERIC.fullmatch(name.strip())], names, where)
+    check_wide([name for name in names if NUMBER_HEADER.fullmatch(name.strip())], names, where)
     if sum(name.startswith("Unnamed: ") for name in names) > len(names) / 2:
         is_text = table.map(lambda cell: isinstance(cell, str) and np.isnan(numbers_of([cell])[0]))
         n_lines = int(is_text.all(axis=1).argmax()) + 1
@@ -93,23 +104,23 @@ def check_wide(wide: Sequence[str], names: Sequence[str], where: str) -> None:
         if header and not re.search(r"(?i)step|iter|epoch|layer", header["setting"]):
             values.setdefault(header["setting"], []).append(name)
     before, columns = max(values.items(), key=lambda item: len(item[1]), default=("", []))
-    if len(columns) < WIDE:
+    if len(columns) < LEAST_VALUE_COLUMNS:
         return
     last = next(iter(re.findall(r"[A-Za-z]+", before)[-1:]), "")
     setting = LETTERS.get(last, last)
     values_of = [name.removeprefix(before) for name in columns]
     is_count = values_of in ([str(i + first) for i in range(len(columns))] for first in (0, 1))
-    rest = [name for name in names if name not in columns]
+    others = [name for name in names if name not in columns]
     if not setting or loss_rank(setting):
-        is_rate = not any(known_name(name) in RATES for name in rest)
+        is_rate = not any(known_name(name) in RATE_NAMES for name in others)
         of_size = "params" if values_of[0][-1:].isalpha() else "width"
         setting = "seed" if is_count else "lr" if is_rate and of_size == "width" else of_size
-    kept = f"id_vars={rest}, " if rest else ""
+    id_vars = f"id_vars={others}, " if others else ""
     cut = f'.replace({{"{setting}": r"^{re.escape(before)}"}}, "", regex=True)' if before else ""
     meant = "" if setting == LETTERS.get(last, last) else f", {setting} being what the headers are"
     raise DataError(
         f"a row is a run, {where} has one column per value ({columns[0]}, {columns[1]}, …): "
-        f'melt it to one row per run, in pandas with df.melt({kept}var_name="{setting}", '
+        f'melt it to one row per run, in pandas with df.melt({id_vars}var_name="{setting}", '
         f'value_name="loss"){cut}{meant}.'
     )
 
@@ -121,10 +132,10 @@ def check_has_losses(
     names = [str(column) for column in table]
     if any(loss_rank(name) is not None for name in names):
         return
-    counted = (*WORDS["size"], *WORDS["data"], *COMPUTE)
+    counted = (*NAMES_OF_PART["size"], *NAMES_OF_PART["data"], *COMPUTE_NAMES)
     are_sizes = [n for n in names if n in sizes or known_name(n) in counted]
-    are_tuned = [n for n in names if known_name(n) in WORDS["tune"] or n in tuned]
-    is_all = set(names) - {SPACING} == {*are_sizes, *are_tuned}
+    are_tuned = [n for n in names if known_name(n) in NAMES_OF_PART["tune"] or n in tuned]
+    is_all = set(names) - {SPACING_COLUMN} == {*are_sizes, *are_tuned}
     of = [n for n in are_sizes if n not in tuned and (not sizes or n in sizes)]
     best = [n for n in are_tuned if n not in of and (not tuned or n in tuned)]
     if is_all and of and best and table.duplicated(of).any():

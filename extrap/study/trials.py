@@ -28,16 +28,16 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from extrap.errors import DataError
 from extrap.reading.optuna import (
-    CONDITIONS,
-    CURVE,
+    CONDITIONS_KEY,
+    CURVE_KEY,
     ENDED,
-    FINGERPRINT,
-    GRADIENTS,
-    RESULT,
-    ROLE,
-    SCHEMA,
-    SCHEMA_VERSION,
-    SEED,
+    FINGERPRINT_KEY,
+    GRADIENTS_KEY,
+    RESULT_KEY,
+    ROLE_KEY,
+    SCHEMA_KEY,
+    SEED_KEY,
+    STORAGE_SCHEMA_VERSION,
     StoredStudy,
     cells_in,
     our_studies,
@@ -253,8 +253,12 @@ class Trials:
             if changed and any(t.state in ENDED for each in found for t in each.trials()):
                 raise refuse(changed, study=self._spec.name)
             study = optuna.load_study(study_name=name, storage=self._storage)
-            made = {SCHEMA: SCHEMA_VERSION, FINGERPRINT: self._fingerprint, ORIGIN: uuid4().hex}
-            kept = stored.attributes.keys() - ({FINGERPRINT} if changed else set())
+            made = {
+                SCHEMA_KEY: STORAGE_SCHEMA_VERSION,
+                FINGERPRINT_KEY: self._fingerprint,
+                ORIGIN: uuid4().hex,
+            }
+            kept = stored.attributes.keys() - ({FINGERPRINT_KEY} if changed else set())
             for attribute in [each for each in made if each not in kept]:
                 self.require_lock()
                 study.set_user_attr(attribute, made[attribute])
@@ -296,7 +300,7 @@ class Trials:
             if cell is None:
                 of_size.n_broken += 1
                 continue
-            result, results = trial.user_attrs.get(RESULT, {}), self.results[cell.size]
+            result, results = trial.user_attrs.get(RESULT_KEY, {}), self.results[cell.size]
             results.wall_s += float(result.get("wall_s") or 0)
             results.flops += float(result.get("flops") or 0)
             if cell in of_size.cells:
@@ -312,11 +316,11 @@ class Trials:
     def _trial(self, result: RunResult, began: datetime, asked: FrozenTrial | None) -> FrozenTrial:
         """A finished trial of a run."""
         is_pruned = result.status == "pruned"
-        attributes = {**self._signature(result.cell), RESULT: _costs(result)}
+        attributes = {**self._signature(result.cell), RESULT_KEY: _costs(result)}
         if result.curve:
-            attributes[CURVE] = result.curve
+            attributes[CURVE_KEY] = result.curve
         if result.gradients:
-            attributes[GRADIENTS] = result.gradients
+            attributes[GRADIENTS_KEY] = result.gradients
         trial = create_trial(
             state=TrialState.PRUNED if is_pruned else TrialState.COMPLETE,
             params=dict(result.cell.tuned) if asked is None else asked.params,
@@ -332,8 +336,13 @@ class Trials:
         return trial
 
     def _signature(self, cell: Cell) -> dict[str, Any]:
-        role = {ROLE: self._roles[cell]} if cell in self._roles else {}
-        return {SEED: cell.seed, **role, CONDITIONS: self._conditions, OWNER: this_process()}
+        role = {ROLE_KEY: self._roles[cell]} if cell in self._roles else {}
+        return {
+            SEED_KEY: cell.seed,
+            **role,
+            CONDITIONS_KEY: self._conditions,
+            OWNER: this_process(),
+        }
 
     def distributions(self, cell: Cell) -> dict[str, BaseDistribution]:
         """The tuned ranges, widened to hold values beyond them."""
@@ -450,7 +459,7 @@ def adopt_training(spec: StudySpec, storage: str, train: Train) -> tuple[str, ..
             if stored and differ:
                 kept = {k: v for k, v in stored.items() if k not in own}
                 accepted = {k: now[k] for k in own if k in now}
-                opened.set_study_user_attr(study.id, FINGERPRINT, {**kept, **accepted})
+                opened.set_study_user_attr(study.id, FINGERPRINT_KEY, {**kept, **accepted})
                 for part in differ:
                     was, is_now = stored.get(part, "nothing"), now.get(part, "nothing")
                     changes[f"{part} was {was}, is {is_now}"] = None

@@ -11,7 +11,7 @@ from optuna.trial import TrialState
 
 from extrap.errors import DataError, StudyError
 from extrap.reading import copies, read_runs
-from extrap.reading.optuna import SCHEMA, SCHEMA_VERSION, find_study
+from extrap.reading.optuna import SCHEMA_KEY, STORAGE_SCHEMA_VERSION, find_study
 from extrap.reading.storages import open_if_there, open_to_read
 from extrap.records import Workload
 from extrap.study import read_study, tune
@@ -202,9 +202,11 @@ def test_a_server_is_read_in_transactions_that_cannot_write(postgres):
 def test_a_schema_is_written_and_another_one_is_refused(own):
     url = f"sqlite:///{own}"
     storage = open_storage(url)
-    assert {study.user_attrs[SCHEMA] for study in storage.get_all_studies()} == {SCHEMA_VERSION}
-    for schema in (SCHEMA_VERSION + 1, SCHEMA_VERSION - 1, "two"):
-        storage.set_study_user_attr(1, SCHEMA, schema)
+    assert {study.user_attrs[SCHEMA_KEY] for study in storage.get_all_studies()} == {
+        STORAGE_SCHEMA_VERSION
+    }
+    for schema in (STORAGE_SCHEMA_VERSION + 1, STORAGE_SCHEMA_VERSION - 1, "two"):
+        storage.set_study_user_attr(1, SCHEMA_KEY, schema)
         for use in (find_study, lambda url: tune(SPEC, url, train=loss_of)):
             with pytest.raises(StudyError, match=f"got {schema!r}"):
                 use(url)

@@ -9,7 +9,7 @@ from optuna.trial import TrialState, create_trial
 
 from extrap.analyses.sweep.study import ForecastKind
 from extrap.errors import StudyError
-from extrap.reading.optuna import CONDITIONS, RESULT, SEED
+from extrap.reading.optuna import CONDITIONS_KEY, RESULT_KEY, SEED_KEY
 from extrap.records import Cell, RunResult, Target, Workload
 from extrap.records.codec import encode
 from extrap.study import train, tune
@@ -59,7 +59,7 @@ def add(url, number, **attributes):
         value=1.5 if state == TrialState.COMPLETE else None,
         params={"lr": 2**-8},
         distributions={"lr": FloatDistribution(2**-8, 2**-2, log=True)},
-        user_attrs={SEED: 0, CONDITIONS: {}, **attributes},
+        user_attrs={SEED_KEY: 0, CONDITIONS_KEY: {}, **attributes},
     )
     storage.create_new_trial(study_id, trial)
 
@@ -85,7 +85,7 @@ def test_every_storage_is_read_before_anything_has_begun_and_after(kind, tmp_pat
     assert list(tmp_path.iterdir()) == []
     tune(spec, url, train=loss_of, extend=lambda _: spec.grid_cells()[:8])
     assert counts(read_status(url)) == (8, 8, 0, 0, 0, 1, 0)
-    cell = {"state": TrialState.COMPLETE, RESULT: {"status": "complete", "wall_s": 1.0}}
+    cell = {"state": TrialState.COMPLETE, RESULT_KEY: {"status": "complete", "wall_s": 1.0}}
     add(url, 0, **cell)  # by another process: a duplicate
     with pytest.raises(KeyboardInterrupt):
         tune(spec, url, train=stops)

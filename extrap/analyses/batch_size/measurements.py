@@ -12,10 +12,18 @@ from extrap.analyses.batch_size.batch_results import BatchPoint
 from extrap.errors import Choice, DataError, argument
 from extrap.reading.cells import Codes, Levels, is_empty, joint, levels_of, read_numbers
 from extrap.reading.columns import find_column, missing_column, require_column
-from extrap.reading.endings import WORDS, given_status, state_column
-from extrap.reading.mixtures import COUNTED, is_free_text, may_set, mixture
-from extrap.reading.names import BATCHES, COMPUTE, PLAYED, PROGRESS, RATES, TOKENS, known_name
-from extrap.reading.names import WORDS as NAMES
+from extrap.reading.endings import STATUS_OF_WORD, given_status, state_column
+from extrap.reading.mixtures import COST_COLUMNS, is_free_text, may_set, mixture
+from extrap.reading.names import (
+    BATCH_NAMES,
+    COMPUTE_NAMES,
+    PLAYED,
+    PROGRESS_NAMES,
+    RATE_NAMES,
+    TOKEN_NAMES,
+    known_name,
+)
+from extrap.reading.names import NAMES_OF_PART as NAMES
 from extrap.records import condition_text
 from extrap.records.fields import ROUNDING
 from extrap.records.notes import USING, note
@@ -28,15 +36,15 @@ TARGETS = ("target", "target_loss")
 """Columns that hold the target, a loss to reach."""
 CENSORED_STATUSES = frozenset({"censored", "pruned"})
 """Statuses of runs whose steps are a lower bound."""
-STATUS_OF_WORD = {
+OUTCOME_OF_WORD = {
     "reached": "reached",
-    **WORDS,
+    **STATUS_OF_WORD,
     "censored": "censored",
     "infeasible": "infeasible",
 }
 """How a run ended, in words → in one."""
 SETS_NOTHING = frozenset(
-    {*PLAYED, *COUNTED, *PROGRESS, *TOKENS, *COMPUTE}
+    {*PLAYED, *COST_COLUMNS, *PROGRESS_NAMES, *TOKEN_NAMES, *COMPUTE_NAMES}
     | {"budget", "at_edge", "edge", "is_censored"}
 )
 """Columns, as `known_name` writes them, that are no setting, or have a rule of their own."""
@@ -141,7 +149,7 @@ def _judge(frame: pd.DataFrame, table: pd.DataFrame, steps: str) -> list[str]:
     """Add `fate`, and `steps`: those to the target, or the budget where it was not reached."""
     n_steps = _positive(table[steps], steps)
     budget = _positive(table["budget"], "budget") if "budget" in table else n_steps * np.nan
-    status, notes = given_status(table, STATUS_OF_WORD)
+    status, notes = given_status(table, OUTCOME_OF_WORD)
     late = status.isin(CENSORED_STATUSES) | ~np.isfinite(n_steps) | _claims(table, "is_censored")
     over = ~late & (n_steps > budget * (1 + ROUNDING))
     if over.any():
@@ -217,12 +225,12 @@ def _refuse_mixtures(
     batch = levels_of(frame["batch"])
     apart = [levels_of(frame[name]).codes for name in frame if name.startswith("by.")]
     groups = joint(np.zeros(len(frame), dtype=np.intp), *apart)
-    skipped = {*played, state_column(table, STATUS_OF_WORD)}
+    skipped = {*played, state_column(table, OUTCOME_OF_WORD)}
     varying: dict[str, Levels] = {}
     notes = []
     for column in map(str, table.columns):
         common_name, is_target = known_name(column), column in TARGETS
-        sets_nothing = common_name in (*SETS_NOTHING, *RATES) or not may_set(column)
+        sets_nothing = common_name in (*SETS_NOTHING, *RATE_NAMES) or not may_set(column)
         if column in skipped or (sets_nothing and not is_target):
             continue
         levels = levels_of(table[column])
@@ -237,7 +245,7 @@ def _refuse_mixtures(
             notes.append(f"rows of one group differ in {column}, which was to be ignored")
         elif not _follows(levels, batch, groups):
             varying[column] = levels
-        elif common_name in NAMES["tune"] and common_name not in BATCHES:
+        elif common_name in NAMES["tune"] and common_name not in BATCH_NAMES:
             notes.append(f"{column} changes with the batch size, and counts as tuned with it")
     if varying:
         parts = [Choice({"by": [*by, name]}, "as groups") for name in varying]
@@ -279,7 +287,7 @@ def _rates(
     if seed in table:
         cell = cell.assign(seed=table[seed].astype(str))
     for name in map(str, table.columns):
-        if known_name(name) not in RATES:
+        if known_name(name) not in RATE_NAMES:
             continue
         levels = levels_of(table[name])
         codes = pd.Series(levels.codes, index=table.index)

@@ -20,7 +20,7 @@ from extrap.fitting.distributions import t_quantile
 from extrap.laws.base import Array
 from extrap.reading.cells import read_numbers
 from extrap.reading.reader import ReadingKeywords, as_runs
-from extrap.reading.wide_tables import SPACING
+from extrap.reading.wide_tables import SPACING_COLUMN
 from extrap.records import Estimate, Interval, Measure, Shown
 from extrap.records.codec import document, shape
 from extrap.records.fields import require_level
@@ -209,12 +209,12 @@ def law_of_values(only: OnlyBestValues, *, level: float) -> BestValues:
 
 def _stated_spacing(only: OnlyBestValues) -> float | None:
     """The largest factor of a column `spacing`."""
-    if SPACING not in only.table:
+    if SPACING_COLUMN not in only.table:
         return None
-    factors = read_numbers(only.table[SPACING], SPACING, required=True)
+    factors = read_numbers(only.table[SPACING_COLUMN], SPACING_COLUMN, required=True)
     if odd := [factor for factor in factors if not 1 < factor < math.inf]:
         raise DataError(
-            f"{SPACING} is the factor between the values that were tried, such as 2; got "
+            f"{SPACING_COLUMN} is the factor between the values that were tried, such as 2; got "
             f"{odd[0]:g}."
         )
     return float(factors.max())

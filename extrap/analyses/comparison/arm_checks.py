@@ -16,7 +16,7 @@ from extrap.errors import DataError, argument
 from extrap.fitting.designs import LEAST_SIZES_OF_LAW
 from extrap.reading.columns import find_column
 from extrap.reading.mixtures import refuse_mixtures
-from extrap.reading.names import RATES
+from extrap.reading.names import RATE_NAMES
 from extrap.reading.reader import as_runs, known_of
 from extrap.records import WITHOUT_SEED, Runs, condition_text
 from extrap.records.notes import COPIES, POOLED, SEEDLESS_COPIES, USING, of_codes, values_of
@@ -181,7 +181,7 @@ def check_units(table: ArmTable, plain: str, treated: str) -> None:
 def rates_at(runs: Runs, size: Mapping[str, float]) -> int | None:
     """How many learning rates the complete runs of a size have; None without such a column."""
     frame = runs.of_stage("tune").complete().to_frame()
-    rate = next((column for column in RATES if column in frame), None)
+    rate = next((column for column in RATE_NAMES if column in frame), None)
     if rate is None:
         return None
     is_there = np.all([np.isclose(frame[c], v) for c, v in size.items()], axis=0)

@@ -24,23 +24,24 @@ import pandas as pd
 
 from extrap.errors import DataError, first_line, shown
 from extrap.files import require_file
-from extrap.reading.found import Found, points_of, run_name, tracked
+from extrap.reading.contents import Contents, points_of, run_name, tracked
 from extrap.reading.frames import frame_of_rows, single_values
 from extrap.reading.settings import hydra_settings, read_yaml, settings_in
 from extrap.reading.table_files import read_table
 
 FILES = ("meta.yaml", "trainer_state.json", "metrics.csv", "*tfevents*")
 """Of MLflow, HF Trainer, Lightning and TensorBoard; a folder of several is of the first."""
-LOSSES = ("eval_loss", "val_loss", "val/loss", "loss")
+LOSS_METRICS = ("eval_loss", "val_loss", "val/loss", "loss")
 """Held-out ones first: the last falls where a model overfits."""
-STEPS = ("step", "epoch")
+STEP_COLUMNS = ("step", "epoch")
+"""Columns of a log that count its rows, the finer first."""
 STATED = ("train_batch_size", "max_steps", "num_train_epochs")
 """Settings that a trainer's state has."""
 Logged = tuple[Path, dict[str, Any], pd.DataFrame]
 """The folder of a run, its settings, and a table with one row per step."""
 
 
-def find_on_disk(path: Path, *, study: str | None) -> Found | None:
+def find_on_disk(path: Path, *, study: str | None) -> Contents | None:
     """What a folder holds, or a file that is a run of its own; None of any other file.
 
     Raises:
@@ -58,10 +59,12 @@ def find_on_disk(path: Path, *, study: str | None) -> Found | None:
 
         return read_copy(path, study=study)
     if states:
-        return _found(path, _of_trainer(states))
+        return _contents_of_logs(path, _of_trainer(states))
     if logs:
         parts = ((log.parent, log.with_name("hparams.yaml"), log) for log in logs)
-        return _found(path, ((home, read_yaml(own), read_table(log)) for home, own, log in parts))
+        return _contents_of_logs(
+            path, ((home, read_yaml(hparams), read_table(log)) for home, hparams, log in parts)
+        )
     if events:
         from extrap.reading.trackers.tensorboard import read
 
@@ -79,19 +82,21 @@ def find_on_disk(path: Path, *, study: str | None) -> Found | None:
     )
 
 
-def _found(root: Path, logged: Iterable[Logged]) -> Found:
+def _contents_of_logs(root: Path, logged: Iterable[Logged]) -> Contents:
     runs: list[tuple[str, dict[str, Any], str]] = []
     points: list[pd.DataFrame] = []
     for home, settings, table in logged:
-        step = next((name for name in STEPS if name in table), None)
+        step = next((name for name in STEP_COLUMNS if name in table), None)
         if step is None:
             raise DataError(f"the log of a run in {home} has no column step; leave it out.")
-        values = table.drop(columns=[*STEPS], errors="ignore")
+        values = table.drop(columns=[*STEP_COLUMNS], errors="ignore")
         points.append(points_of(len(runs), table[step], values))
         name = run_name(root, home)
         settings = {**hydra_settings(root, home), **single_values(settings), **settings_in(name)}
         runs.append((name, settings, ""))
-    return tracked(runs, pd.concat(points, ignore_index=True), where=str(root), losses=LOSSES)
+    return tracked(
+        runs, pd.concat(points, ignore_index=True), where=str(root), losses=LOSS_METRICS
+    )
 
 
 def _of_trainer(paths: list[Path]) -> Iterator[Logged]:
@@ -119,10 +124,10 @@ def _of_trainer(paths: list[Path]) -> Iterator[Logged]:
 def _read_json(path: Path) -> dict[str, Any]:
     require_file(path)
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise DataError(
             f"{path} is no JSON ({first_line(error)}); a run may have been writing it: leave it "
             "out."
         ) from error
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}

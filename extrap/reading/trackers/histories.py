@@ -17,25 +17,25 @@ import pandas as pd
 
 from extrap.errors import DataError, shown
 from extrap.reading.cells import is_empty
+from extrap.reading.contents import Contents, points_of, tracked
 from extrap.reading.endings import state_column
-from extrap.reading.found import Found, points_of, tracked
 from extrap.reading.names import (
     KNOWN,
-    LOGGED_STEPS,
+    LOGGED_STEP_NAMES,
     RUN_IDS,
     RUN_TIMES,
-    SEEDS,
+    SEED_NAMES,
     bare_name,
     known_name,
 )
 from extrap.reading.settings import settings_in
 from extrap.reading.wide_tables import EDGES
 
-LINE = " - "
+LINE_SEPARATOR = " - "
 """Between the name and the metric of a line in a chart."""
 
 
-def read_history(table: pd.DataFrame, where: str, settings: Sequence[str] = ()) -> Found | None:
+def read_history(table: pd.DataFrame, where: str, settings: Sequence[str] = ()) -> Contents | None:
     """The runs and points of a table with a row per step; None of any other table.
 
     A step differs within a run. Where a setting does too (a size such as its tokens, a tuned
@@ -43,9 +43,13 @@ def read_history(table: pd.DataFrame, where: str, settings: Sequence[str] = ()) 
     are columns that are known to be set, not measured.
     """
     first, *lines = [*table] or [""]
-    if lines and first.lower() in LOGGED_STEPS and all(LINE in column for column in lines):
+    if (
+        lines
+        and first.lower() in LOGGED_STEP_NAMES
+        and all(LINE_SEPARATOR in column for column in lines)
+    ):
         return _read_chart(table, where)
-    step = next(iter(_called(LOGGED_STEPS, table)), None)
+    step = next(iter(_called(LOGGED_STEP_NAMES, table)), None)
     if step is None or _are_set([step], settings):
         return None
     state = state_column(table)
@@ -58,27 +62,29 @@ def read_history(table: pd.DataFrame, where: str, settings: Sequence[str] = ()) 
     return None
 
 
-def _read_chart(table: pd.DataFrame, where: str) -> Found:
+def _read_chart(table: pd.DataFrame, where: str) -> Contents:
     step, *lines = table
     points = points_of(0, table[step], table[[c for c in lines if not c.endswith(EDGES)]])
-    names = points["metric"].str.rpartition(LINE)
+    names = points["metric"].str.rpartition(LINE_SEPARATOR)
     points["run"], runs = pd.factorize(names[0])
     points["metric"] = names[2]
     settings = [(name, settings_in(name), "") for name in runs]
     return tracked(settings, points, where=where, notes=[_note(runs, table)])
 
 
-def _read_long(table: pd.DataFrame, run: str, step: str, state: str | None, where: str) -> Found:
+def _read_long(
+    table: pd.DataFrame, run: str, step: str, state: str | None, where: str
+) -> Contents:
     codes, names = pd.factorize(table[run], use_na_sentinel=False)
     others = [c for c in table if c not in (run, step, state)]
     counts = {c: table[c].astype(str).groupby(codes).nunique() for c in others}
     metrics = [c for c in others if counts[c].gt(1).any() and _has_numbers(table[c])]
     settings = table.loc[~table[run].duplicated(), [c for c in others if c not in metrics]]
-    words = [""] * len(names)
+    statuses = [""] * len(names)
     if state is not None:
-        words = _filled(table[state]).groupby(codes).last().fillna("").tolist()
+        statuses = _filled(table[state]).groupby(codes).last().fillna("").tolist()
     return tracked(
-        list(zip(map(str, names), settings.to_dict("records"), words, strict=True)),
+        list(zip(map(str, names), settings.to_dict("records"), statuses, strict=True)),
         points_of(codes, table[step], table[metrics]),
         where=where,
         notes=[_note(names, table)],
@@ -95,21 +101,21 @@ def check_rows_are_runs(table: pd.DataFrame, settings: Sequence[str]) -> None:
     Such rows have equal settings, the seed among them if there is one, and differ in a step. Each
     would pass for a replicate of the others.
     """
-    step = next(iter(_called(LOGGED_STEPS, table)), None)
-    known = [c for c in _are_set(table, settings) if c != step]
-    if step is None or _are_set([step], settings) or not known:
+    step = next(iter(_called(LOGGED_STEP_NAMES, table)), None)
+    set_columns = [c for c in _are_set(table, settings) if c != step]
+    if step is None or _are_set([step], settings) or not set_columns:
         return
-    texts = table[known].astype(str)
+    texts = table[set_columns].astype(str)
     repeats = table[texts.duplicated(keep=False)]
-    runs = [texts[c] for c in known]
-    others = [c for c in repeats if c not in (step, *known)]
+    runs = [texts[c] for c in set_columns]
+    others = [c for c in repeats if c not in (step, *set_columns)]
     others = [c for c in others if known_name(c) in KNOWN or not _has_numbers(repeats[c])]
     if len(repeats) < max(1, len(table) / 2) or _varying(repeats, others, runs):
         return
     steps = repeats[step].astype(str).groupby(runs).agg(frozenset)
-    is_seeded = any(known_name(c) in SEEDS for c in known)
+    is_seeded = any(known_name(c) in SEED_NAMES for c in set_columns)
     if steps.map(len).gt(1).all() and (is_seeded or len(steps) > 1 == steps.nunique()):
-        listed = ", ".join(shown(c) for c in known)
+        listed = ", ".join(shown(c) for c in set_columns)
         raise DataError(
             f"a row is a run, {len(repeats)} rows with equal {listed} differ in {shown(step)}: "
             f"they look like the steps of a run. Keep the last row of each run, or give every run "

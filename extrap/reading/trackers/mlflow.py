@@ -22,16 +22,17 @@ from urllib.parse import quote
 import pandas as pd
 
 from extrap.errors import DataError, argument, first_line, shown
+from extrap.reading.contents import Contents, points_of, tracked
 from extrap.reading.copies import copy_database
-from extrap.reading.found import Found, points_of, tracked
 from extrap.reading.settings import as_number
 
-PREFIX = "mlflow+"
+ADDRESS_PREFIX = "mlflow+"
+"""Before addresses that say that they are of MLflow."""
 ACCOUNT = re.compile(r"//[^/\s]*@")
 """In an address: a user and a password, which no message repeats."""
-MOST_RUNS = 50_000
+MOST_RUNS_PER_REQUEST = 50_000
 """What the client gives at once."""
-LARGEST = 1.79e308
+LARGEST_STORED = 1.79e308
 """MLflow's databases store what is infinite as the largest number."""
 
 
@@ -46,7 +47,7 @@ def is_database(path: Path) -> bool:
     return True
 
 
-def read_copy(path: Path, *, study: str | None) -> Found:
+def read_copy(path: Path, *, study: str | None) -> Contents:
     """The runs of a folder of files, `mlruns/EXPERIMENT/RUN/…`, or of an SQLite file.
 
     Raises:
@@ -61,13 +62,13 @@ def read_copy(path: Path, *, study: str | None) -> Found:
         return _read(f"sqlite:///{copy}", str(path), study, is_copy=True)
 
 
-def read_store(address: str, *, study: str | None) -> Found:
+def read_store(address: str, *, study: str | None) -> Contents:
     """The runs of an experiment on a server, or of whatever else the client opens.
 
     Raises:
         DataError: The store does not give them, or there is no such experiment.
     """
-    uri = address.removeprefix(PREFIX)
+    uri = address.removeprefix(ADDRESS_PREFIX)
     where = ACCOUNT.sub("//", uri)
     with _faults(where):
         return _read(uri, where, study, is_copy=False)
@@ -94,7 +95,7 @@ def _faults(where: str) -> Iterator[None]:
         ) from error
 
 
-def _read(uri: str, where: str, study: str | None, *, is_copy: bool) -> Found:
+def _read(uri: str, where: str, study: str | None, *, is_copy: bool) -> Contents:
     os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # else the client opens no folder
     from mlflow.tracking import MlflowClient
 
@@ -131,20 +132,24 @@ def _read(uri: str, where: str, study: str | None, *, is_copy: bool) -> Found:
 
 def _runs_of(client: Any, where: str, study: str | None) -> list[Any]:
     """The runs of the experiment that is named, or of the only one that has runs."""
-    experiments = client.search_experiments(max_results=MOST_RUNS)
+    experiments = client.search_experiments(max_results=MOST_RUNS_PER_REQUEST)
     names = {one.experiment_id: one.name for one in experiments}
-    wanted = [key for key, name in names.items() if study in (None, key, name)]
-    found = client.search_runs(wanted, max_results=MOST_RUNS) if wanted else []
-    with_runs = {run.info.experiment_id for run in found}
+    experiment_ids = [key for key, name in names.items() if study in (None, key, name)]
+    runs = (
+        client.search_runs(experiment_ids, max_results=MOST_RUNS_PER_REQUEST)
+        if experiment_ids
+        else []
+    )
+    with_runs = {run.info.experiment_id for run in runs}
     if len(with_runs) != 1:
         listed = ", ".join(shown(names[key]) for key in with_runs or names)
         holds = "several experiments" if with_runs else f"no experiment {study or ''!r} with runs"
         raise DataError(
             f"{where} holds {holds}; name one of {listed} with {argument('study', ...)}."
         )
-    return sorted(found, key=lambda run: run.info.start_time or 0)
+    return sorted(runs, key=lambda run: run.info.start_time or 0)
 
 
 def _as_logged(value: float) -> float:
     """A value as it was before MLflow's database had it."""
-    return math.copysign(math.inf, value) if abs(value) > LARGEST else float(value)
+    return math.copysign(math.inf, value) if abs(value) > LARGEST_STORED else float(value)

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from extrap.errors import DataError, first_line
-from extrap.reading.found import Found, run_name, tracked
+from extrap.reading.contents import Contents, run_name, tracked
 from extrap.reading.settings import hydra_settings, settings_in
 
 MARK = "tfevents"
@@ -74,7 +74,7 @@ class EventLog:
         }
 
 
-def read(folder: Path, files: list[Path]) -> Found:
+def read(folder: Path, files: list[Path]) -> Contents:
     """The runs of event files."""
     settings: dict[str, dict[str, Any]] = {}
     rows = []
@@ -85,8 +85,8 @@ def read(folder: Path, files: list[Path]) -> Found:
         name, log = run_name(folder, home), EventLog(path)
         for metric, points in log.points().items():
             rows += [(name, part, metric, step, value) for step, value in points]
-        known = hydra_settings(folder, home) | settings_in(name)
-        settings.setdefault(name, known).update(log.hparams())
+        named_settings = hydra_settings(folder, home) | settings_in(name)
+        settings.setdefault(name, named_settings).update(log.hparams())
     points = pd.DataFrame(rows, columns=["run", "part", "metric", "step", "value"])
     codes, names = pd.factorize(points["run"], sort=True)
     points, notes = without_replaced(points.assign(run=codes))
@@ -106,11 +106,11 @@ def without_replaced(points: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     n_parts = first.groupby(level=keys[:2]).size().groupby(level="run").max()
     n_parts = n_parts[n_parts > 1]
     note = f"{len(n_parts)} run(s) were joined from {n_parts.sum()} parts"
-    kept = points[~is_replaced].drop(columns="part").reset_index(drop=True)
-    return kept, [note] if len(n_parts) else []
+    remaining = points[~is_replaced].drop(columns="part").reset_index(drop=True)
+    return remaining, [note] if len(n_parts) else []
 
 
 def _started(path: Path) -> float:
     """The time in the name of an event file, `events.out.tfevents.TIME.…`."""
-    found = re.search(r"tfevents\.(\d+)", path.name)
-    return float(found[1]) if found else 0.0
+    match = re.search(r"tfevents\.(\d+)", path.name)
+    return float(match[1]) if match else 0.0

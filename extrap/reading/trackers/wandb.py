@@ -13,11 +13,13 @@ from typing import Any
 import pandas as pd
 
 from extrap.errors import DataError, first_line
-from extrap.reading.found import Found, points_of, tracked
+from extrap.reading.contents import Contents, points_of, tracked
 from extrap.reading.frames import single_values
 
 SCHEME = "wandb://"
-STEP = "_step"
+"""Before addresses of projects."""
+STEP_KEY = "_step"
+"""Key of the step in a history."""
 NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 """How W&B writes numbers that are not finite."""
 
@@ -29,7 +31,7 @@ def are_runs(source: Any) -> bool:
     return type(source).__module__.startswith("wandb.") and hasattr(source, "__iter__")
 
 
-def read_project(address: str) -> Found:
+def read_project(address: str) -> Contents:
     """The runs of `wandb://ENTITY/PROJECT`, asked of the server that wandb is logged into.
 
     Raises:
@@ -47,7 +49,7 @@ def read_project(address: str) -> Found:
     return read_run_objects(runs, where=address)
 
 
-def read_run_objects(objects: Iterable[Any], *, where: str = "the list of runs") -> Found:
+def read_run_objects(objects: Iterable[Any], *, where: str = "the list of runs") -> Contents:
     """Runs as a table, and their points.
 
     The objects have `config`, `summary`, `state`, `id`, `name` and `scan_history`.
@@ -59,9 +61,9 @@ def read_run_objects(objects: Iterable[Any], *, where: str = "the list of runs")
 
     def points(metric: str) -> pd.DataFrame:
         rows = [
-            (i, row.get(STEP), row.get(metric))
+            (i, row.get(STEP_KEY), row.get(metric))
             for i, run in enumerate(objects)
-            for row in run.scan_history(keys=[STEP, metric])
+            for row in run.scan_history(keys=[STEP_KEY, metric])
         ]
         table = pd.DataFrame(rows, columns=["run", "step", "value"], dtype=object)
         points = points_of(table["run"].astype(int), table["step"], table[["value"]])

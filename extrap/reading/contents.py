@@ -15,16 +15,16 @@ from extrap.reading.cells import is_empty
 from extrap.reading.columns import require_column
 from extrap.reading.frames import frame_of_rows
 from extrap.reading.logged_rates import with_logged_rates
-from extrap.reading.names import NAMED, RATES, known_name, synonyms
+from extrap.reading.names import RATE_NAMES, SETTINGS_IN_RUN_NAMES, known_name, synonyms
 from extrap.reading.settings import number_in, settings_in, words_in_names
 from extrap.records.notes import ELSEWHERE, note
 
-OURS = ("run", "status", "stage")
+TABLE_COLUMNS = ("run", "status", "stage")
 """Columns that a table of runs has anyway; a tracker's setting of that name is `config.NAME`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Found:
+class Contents:
     """A table of runs, the points of their curves, and what the source knows of them.
 
     Attributes:
@@ -72,7 +72,7 @@ class Found:
         curves = points.drop(columns="metric", errors="ignore").rename(columns={"value": "loss"})
         return curves.reset_index(drop=True)
 
-    def renamed(self, names: Mapping[str, str]) -> Found:
+    def renamed(self, names: Mapping[str, str]) -> Contents:
         """The same with columns under other names, old name → new name.
 
         Raises:
@@ -100,11 +100,15 @@ class Found:
 
 def renamed_in(record: Any, fields: Sequence[str], names: Mapping[str, str]) -> dict[str, Any]:
     """Fields of a record that list columns, those that are given, with their new names."""
-    given = {field: getattr(record, field) for field in fields}
-    return {f: tuple(names.get(c, c) for c in own) for f, own in given.items() if own is not None}
+    columns_of = {field: getattr(record, field) for field in fields}
+    return {
+        f: tuple(names.get(c, c) for c in columns)
+        for f, columns in columns_of.items()
+        if columns is not None
+    }
 
 
-def joined(parts: Sequence[Found], where: str) -> Found:
+def joined(parts: Sequence[Contents], where: str) -> Contents:
     """The rows and points of several sources, one after the other; no server is asked."""
     starts = accumulate((len(part.table) for part in parts), initial=0)
     points = [
@@ -153,7 +157,7 @@ def tracked(
     summaries: Sequence[Mapping[str, Any]] | None = None,
     losses: tuple[str, ...] = ("loss",),
     notes: Iterable[str] = (),
-) -> Found:
+) -> Contents:
     """Runs of a tracker as a table: what was set, and the last value of every metric.
 
     What was logged under the name of a setting, as the course of a learning rate, is a metric.
@@ -170,18 +174,23 @@ def tracked(
     if summaries is None:
         summaries = _last_values(points, len(runs))
     metrics = dict.fromkeys(metric for summary in summaries for metric in summary)
-    own = {*OURS, *(name for _, settings, _ in runs for name in settings)} - {*losses}
-    called = {metric: f"summary.{metric}" if metric in own else metric for metric in metrics}
+    reserved = {*TABLE_COLUMNS, *(name for _, settings, _ in runs for name in settings)} - {
+        *losses
+    }
+    called = {metric: f"summary.{metric}" if metric in reserved else metric for metric in metrics}
     rows = [
         {
             "run": name,
             "status": status,
-            **{f"config.{k}" if k in metrics or k in OURS else k: v for k, v in settings.items()},
+            **{
+                f"config.{k}" if k in metrics or k in TABLE_COLUMNS else k: v
+                for k, v in settings.items()
+            },
             **{called[metric]: value for metric, value in summary.items()},
         }
         for (name, settings, status), summary in zip(runs, summaries, strict=True)
     ]
-    found = Found(
+    contents = Contents(
         table=frame_of_rows(rows),
         where=where,
         points=points,
@@ -191,45 +200,50 @@ def tracked(
         metrics=tuple(called.values()),
         names="run",
     )
-    known = [*_in_names(found)[0], *(c for c in found.table if c not in found.metrics)]
+    setting_columns = [
+        *_in_names(contents)[0],
+        *(c for c in contents.table if c not in contents.metrics),
+    ]
     rates = {
-        column: found.logged[column]
-        for column in found.metrics
-        if known_name(column) in RATES and not column.startswith("summary.")
+        column: contents.logged[column]
+        for column in contents.metrics
+        if known_name(column) in RATE_NAMES and not column.startswith("summary.")
     }
     if not rates or callable(points):
-        return found
-    is_known = any(known_name(column) in RATES for column in known)
-    table, rate_notes = with_logged_rates(found.table, points, rates, is_known=is_known)
-    others = tuple(column for column in found.metrics if column not in rates)
-    return replace(found, table=table, metrics=others, notes=(*found.notes, *rate_notes))
+        return contents
+    is_known = any(known_name(column) in RATE_NAMES for column in setting_columns)
+    table, rate_notes = with_logged_rates(contents.table, points, rates, is_known=is_known)
+    others = tuple(column for column in contents.metrics if column not in rates)
+    return replace(contents, table=table, metrics=others, notes=(*contents.notes, *rate_notes))
 
 
-def with_named_settings(found: Found) -> Found:
+def with_named_settings(contents: Contents) -> Contents:
     """A source with the settings that stand in the names of its runs, `width=64,lr=0.01`.
 
     Of words before a number, `run-h64-lr0.01`, those are read that are called a tuned value or a
     seed, and of which no column tells.
     """
-    new, notes = _in_names(found)
-    return replace(found, table=found.table.assign(**new), notes=(*found.notes, *notes))
+    new, notes = _in_names(contents)
+    return replace(contents, table=contents.table.assign(**new), notes=(*contents.notes, *notes))
 
 
-def _in_names(found: Found) -> tuple[dict[str, list[Any]], list[str]]:
+def _in_names(contents: Contents) -> tuple[dict[str, list[Any]], list[str]]:
     """The settings in the names of runs, and notes on those that are no `key=value`."""
     new, notes = dict[str, list[Any]](), list[str]()
-    if found.names is None or found.table.empty:
+    if contents.names is None or contents.table.empty:
         return new, notes
-    have = {c for c in found.table if not (c in found.metrics and known_name(c) in RATES)}
-    names = found.table[found.names].astype(str).tolist()
+    have = {
+        c for c in contents.table if not (c in contents.metrics and known_name(c) in RATE_NAMES)
+    }
+    names = contents.table[contents.names].astype(str).tolist()
     first = settings_in(names[0])
     pairs = [settings_in(name) for name in names] if first else []
     for key in first:
-        if key not in have and all(key in each for each in pairs):
-            new[key] = [each[key] for each in pairs]
-    known = {known_name(c) for c in (*(have - {*found.metrics}), *new)}
+        if key not in have and all(key in settings for settings in pairs):
+            new[key] = [settings[key] for settings in pairs]
+    known_names = {known_name(c) for c in (*(have - {*contents.metrics}), *new)}
     for word in words_in_names(names):
-        if word in NAMED and not known & {word, *synonyms(word)}:
+        if word in SETTINGS_IN_RUN_NAMES and not known_names & {word, *synonyms(word)}:
             new[word] = [number_in(name, word) for name in names]
             notes.append(note(ELSEWHERE, word, "names of the runs"))
     return new, notes
@@ -239,5 +253,7 @@ def _last_values(points: pd.DataFrame, n_runs: int) -> list[dict[str, float]]:
     """Metric → value of the last step, of each run; of two of one step the later counts."""
     ordered = points.sort_values("step", kind="stable")
     last = ordered.drop_duplicates(["run", "metric"], keep="last")
-    by_run = {run: own.set_index("metric")["value"] for run, own in last.groupby("run")}
+    by_run = {
+        run: run_points.set_index("metric")["value"] for run, run_points in last.groupby("run")
+    }
     return [by_run[run].to_dict() if run in by_run else {} for run in range(n_runs)]

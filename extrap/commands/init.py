@@ -84,12 +84,16 @@ def init_command(name: str | None, *, line: str | None, size: Sequence[str], for
         raise click.UsageError(
             f"{path} exists; choose another name, or overwrite it with --force."
         )
-    words = None if line is None else Command(shlex.split(line))
-    columns = [] if words is None else [c for c in words.placeholders() if c not in OURS]
+    training_command = None if line is None else Command(shlex.split(line))
+    columns = (
+        []
+        if training_command is None
+        else [c for c in training_command.placeholders() if c not in OURS]
+    )
     _require_known(columns, size)
     tuned, sizes, seeds = ["lr"], ["width"], "(0, 1, 2)"
     imports, training, note = FUNCTION_IMPORTS, FUNCTION, ""
-    if words is not None:
+    if training_command is not None:
         tuned = [column for column in columns if column in TUNED]
         sizes = [column for column in columns if column not in TUNED]
         if not (tuned and sizes):
@@ -98,13 +102,14 @@ def init_command(name: str | None, *, line: str | None, size: Sequence[str], for
                 f"{{width}}; got {line}. Tuned values are {', '.join(TUNED)}."
             )
         note = f"sizes: {', '.join(sizes)}; tuned: {', '.join(tuned)}\n"
-        if "seed" not in words.placeholders():
+        if "seed" not in training_command.placeholders():
             seeds = "(0,),\n    target_seeds=(0,)"
             note += 'one seed: the command has no {seed}; for several, add "--seed={seed}"\n'
         imports = COMMAND_IMPORTS
-        training = COMMAND.format(args=json.dumps(words.args, ensure_ascii=False))
+        training = COMMAND.format(args=json.dumps(training_command.args, ensure_ascii=False))
     ranges = (
-        f'"{each}": TunedRange(low={TUNED[each][0]}, high={TUNED[each][1]}, n=8)' for each in tuned
+        f'"{column}": TunedRange(low={TUNED[column][0]}, high={TUNED[column][1]}, n=8)'
+        for column in tuned
     )
     head = STUDY.format(
         file=path.name,
@@ -132,12 +137,12 @@ def _require_known(columns: Sequence[str], sizes: Sequence[str]) -> None:
         return
     from extrap.reading.names import WORDS
 
-    known = (*sizes, *WORDS["size"], *WORDS["data"])
+    size_names = (*sizes, *WORDS["size"], *WORDS["data"])
     for column in columns:
-        if column not in (*TUNED, *known):
+        if column not in (*TUNED, *size_names):
             raise click.UsageError(
-                f"a name in braces is a tuned value ({', '.join(TUNED)}), a size ({known[0]}, …) "
-                f"or one of {', '.join(OURS)}, got {{{column}}}; "
-                f"{nearest(column, (*TUNED, *known, *OURS))} To make it a size, add --size "
+                f"a name in braces is a tuned value ({', '.join(TUNED)}), a size "
+                f"({size_names[0]}, …) or one of {', '.join(OURS)}, got {{{column}}}; "
+                f"{nearest(column, (*TUNED, *size_names, *OURS))} To make it a size, add --size "
                 f"{column}."
             )

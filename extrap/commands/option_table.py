@@ -129,9 +129,9 @@ def _row(names: str, text: str, sources: str = "") -> Option:
     text, _, default = text.removesuffix("]").partition(" [default: ")
     required = text.endswith(" [required")
     text = text.removesuffix(" [required")
-    words = names.split()
-    metavar = next((word for word in words if word.isupper() or "|" in word), "")
-    written = [word for word in words if word != metavar]
+    parts = names.split()
+    metavar = next((word for word in parts if word.isupper() or "|" in word), "")
+    written = [word for word in parts if word != metavar]
     return Option(written, metavar, text, sources, default=default, required=required)
 
 

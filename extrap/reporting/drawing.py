@@ -91,8 +91,8 @@ _UNUSED = re.compile(
 
 def colour(name: str) -> str:
     """The colour of a name, or of a place on a ramp such as `size:0.4`, on white."""
-    ramp, is_place, place = name.partition(":")
-    return COLOURS[f"{ramp}-{round(float(place) * (STEPS - 1))}" if is_place else name][0]
+    ramp, colon, position = name.partition(":")
+    return COLOURS[f"{ramp}-{round(float(position) * (STEPS - 1))}" if colon else name][0]
 
 
 def style_sheet(mode: str) -> str:
@@ -232,7 +232,7 @@ def _draw_series(ax: Axes, shown: Sequence[Series]) -> None:
     _add_legend(ax, [series for series in shown if series.label])
 
 
-def _table(ax: Axes, series: Series, place: int) -> pd.DataFrame:
+def _table(ax: Axes, series: Series, index: int) -> pd.DataFrame:
     """One row per point; NaN for what is not known or has no place on the axes."""
     unknown = (math.nan,) * len(series.x)
     lower, upper = series.lower or unknown, series.upper or unknown
@@ -240,7 +240,7 @@ def _table(ax: Axes, series: Series, place: int) -> pd.DataFrame:
     numbers = pd.DataFrame(columns, dtype=float)
     scales = (ax.get_xscale(), *[ax.get_yscale()] * 3)
     has_place = np.isfinite(numbers) & (numbers > [0 if s == "log" else -math.inf for s in scales])
-    return numbers.where(has_place).dropna(subset=["x"]).assign(series=place)
+    return numbers.where(has_place).dropna(subset=["x"]).assign(series=index)
 
 
 def _span(ends: pd.Series) -> tuple[float, float]:
@@ -272,14 +272,17 @@ def _reach(
     axis: Axis, values: Iterable[float], ends: Iterable[float], *, reference: float | None = None
 ) -> list[float]:
     """What an axis shows: every value, and the ends of intervals as far as `REACH` allows."""
-    found = [value for value in values if _fits(axis, value)]
-    found += [] if reference is None or axis.is_log else [reference]
+    shown = [value for value in values if _fits(axis, value)]
+    shown += [] if reference is None or axis.is_log else [reference]
     sides = [end for end in ends if _fits(axis, end)]
-    found = found or sides or [1.0]
-    there, back, least = (math.log, math.exp, 0.02) if axis.is_log else (float, float, 1e-6)
-    low, high = there(min(found)), there(max(found))
+    shown = shown or sides or [1.0]
+    transform, inverse, least = (math.log, math.exp, 0.02) if axis.is_log else (float, float, 1e-6)
+    low, high = transform(min(shown)), transform(max(shown))
     margin = max(REACH * (high - low), least)
-    return [*found, *(back(min(max(there(end), low - margin), high + margin)) for end in sides)]
+    return [
+        *shown,
+        *(inverse(min(max(transform(end), low - margin), high + margin)) for end in sides),
+    ]
 
 
 def _fits(axis: Axis, value: float) -> bool:
@@ -289,21 +292,23 @@ def _fits(axis: Axis, value: float) -> bool:
 def _set_axis(ax: Axes, which: str, axis: Axis, values: Sequence[float]) -> None:
     shown = [*(v for v in values if _fits(axis, v)), *(axis.limits or ())] or [1.0]
     low, high = min(shown), max(shown)
-    own = ax.xaxis if which == "x" else ax.yaxis
+    mpl_axis = ax.xaxis if which == "x" else ax.yaxis
     if axis.is_log:
         margin = (high / low) ** MARGIN if high > 1.05 * low else 1.5
         low, high = low / margin, high * margin
         ticks = _log_ticks(low, high)
         ax.set(**{f"{which}scale": "log"})
-        own.set_major_locator(FixedLocator(ticks))
-        own.set_major_formatter(FixedFormatter(format_ticks(ticks)))
-        own.set_minor_locator(NullLocator())
+        mpl_axis.set_major_locator(FixedLocator(ticks))
+        mpl_axis.set_major_formatter(FixedFormatter(format_ticks(ticks)))
+        mpl_axis.set_minor_locator(NullLocator())
     else:
         margin = 0.06 * (high - low) or 0.01
         low, high = low - margin, high + margin
-        own.set_major_locator(MaxNLocator(MOST_TICKS))
+        mpl_axis.set_major_locator(MaxNLocator(MOST_TICKS))
         if axis.is_percent:
-            own.set_major_formatter(FuncFormatter(lambda value, _: format_percent_tick(value)))
+            mpl_axis.set_major_formatter(
+                FuncFormatter(lambda value, _: format_percent_tick(value))
+            )
     ax.set(**{f"{which}lim": (low, high)})
 
 
@@ -320,7 +325,7 @@ def _log_ticks(low: float, high: float) -> list[float]:
         locators = [LogLocator(2, numticks=MOST_TICKS)]
     else:
         subs = ((1, 2, 5), (1, 3), (1,))
-        locators = [LogLocator(10, subs=each, numticks=MOST_TICKS) for each in subs]
+        locators = [LogLocator(10, subs=multiples, numticks=MOST_TICKS) for multiples in subs]
     ticks: list[float] = []
     for locator in locators:
         ticks = [float(t) for t in locator.tick_values(low, high) if low <= t <= high]
@@ -340,24 +345,24 @@ def _draw_rows(ax: Axes, chart: RowsChart) -> None:
     _set_axis(ax, "x", chart.axis, [*_reach(chart.axis, values, ends), *reference])
     left, right = ax.get_xlim()
     sides, marks = [], []
-    for place, row in enumerate(chart.rows):
+    for position, row in enumerate(chart.rows):
         if row.value is not None:
-            marks.append(Series(x=(row.value,), y=(place,), ink=row.ink, marker="o"))
+            marks.append(Series(x=(row.value,), y=(position,), ink=row.ink, marker="o"))
         if row.interval != Interval():
             edges = zip(row.interval, (left, right), "<>", strict=True)
             for end, edge, arrow in edges:  # the arrow: the interval goes on beyond the axes
                 side = edge if end is None else min(max(end, left), right)
-                sides.append((side, place, row.ink))
+                sides.append((side, position, row.ink))
                 if side == edge:
-                    marks.append(Series(x=(edge,), y=(place,), ink=row.ink, marker=arrow))
+                    marks.append(Series(x=(edge,), y=(position,), ink=row.ink, marker=arrow))
         elif row.value is None:
-            ax.annotate(f"{NBSP}not known", (left, place), va="center", color=colour("muted"))
+            ax.annotate(f"{NBSP}not known", (left, position), va="center", color=colour("muted"))
     if sides:
-        table = pd.DataFrame(sides, columns=["side", "place", "ink"])
+        table = pd.DataFrame(sides, columns=["side", "position", "ink"])
         sns.pointplot(
             table,
             x="side",
-            y="place",
+            y="position",
             hue="ink",
             palette={ink: colour(ink) for ink in table["ink"]},
             orient="y",
@@ -389,8 +394,8 @@ def _draw_heat(ax: Axes, chart: HeatChart) -> None:
     _draw_series(
         ax,
         [
-            replace(each, x=_over_cells(each.x, chart.xs), y=_over_cells(each.y, chart.ys))
-            for each in chart.series
+            replace(series, x=_over_cells(series.x, chart.xs), y=_over_cells(series.y, chart.ys))
+            for series in chart.series
         ],
     )
     _set_labels(ax, chart.x, chart.y)

@@ -99,12 +99,12 @@ def _code(text: str) -> str:
 
 
 def _footer(page: Page, link: str | None) -> str:
-    words = f"Forecast made {escaped(page.created[:10])}"
+    sentence = f"Forecast made {escaped(page.created[:10])}"
     if page.kind != "report":
-        words = f"Made {escaped(page.created[:10])}"
+        sentence = f"Made {escaped(page.created[:10])}"
     if link and _is_address(link):
-        return f"{words}. [The whole page]({link})."
-    return f"{words}." + (f" The whole page: {escaped(link)}" if link else "")
+        return f"{sentence}. [The whole page]({link})."
+    return f"{sentence}." + (f" The whole page: {escaped(link)}" if link else "")
 
 
 def _is_address(link: str) -> bool:

@@ -85,8 +85,8 @@ def _lines(block: Block) -> Iterator[str]:
                 about = f" ({item.detail})" if item.detail else ""
                 yield f"warning: {item.meaning} {item.action} [{item.name}{about}]"
         case Columns():
-            for each in block.blocks:
-                yield from _lines(each)
+            for column in block.blocks:
+                yield from _lines(column)
         case _:
             return
 
@@ -124,8 +124,8 @@ def text_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[s
     is_text = [any(not _is_number(row[i]) for row in table[1:]) for i in range(n)]
     return [
         "  ".join(
-            cell.ljust(width) if words else cell.rjust(width)
-            for cell, width, words in zip(row, widths, is_text, strict=True)
+            cell.ljust(width) if is_left else cell.rjust(width)
+            for cell, width, is_left in zip(row, widths, is_text, strict=True)
         ).rstrip()
         for row in table
     ]

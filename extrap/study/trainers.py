@@ -249,7 +249,7 @@ class OwnTrainer:
         try:
             answer = self._function(_whole(size), _whole(dict(cell.tuned)), cell.seed)
             wall_s = time.perf_counter() - started
-            return read_answer(answer, cell, wall_s=wall_s, known=size)
+            return read_answer(answer, cell, wall_s=wall_s, size_values=size)
         except Exception as error:
             error.add_note(f"raised by the training function in the run {run_words(cell)}")
             raise

@@ -169,9 +169,9 @@ def _changes(
     batch = tuple(t[:CHECK_EXAMPLES].to(device) for t in workload.validation)
 
     def outputs() -> list[dict[str, torch.Tensor]]:
-        own = stack.parameters()
+        parameters = stack.parameters()
         return [
-            _outputs(workload, module, {n: p[m] for n, p in own.items()}, batch)
+            _outputs(workload, module, {n: p[m] for n, p in parameters.items()}, batch)
             for m in range(len(stack))
         ]
 
@@ -217,10 +217,10 @@ class _Recorder(TorchFunctionMode):
     ) -> Any:
         """Call the function, and look at what it was given."""
         result = func(*args, **(kwargs or {}))
-        given = [v for v in (*args, *(kwargs or {}).values()) if isinstance(v, torch.Tensor)]
+        tensors = [v for v in (*args, *(kwargs or {}).values()) if isinstance(v, torch.Tensor)]
         # a function of the tensor alone, say its transpose, is no output of a layer
-        if isinstance(result, torch.Tensor) and len(given) > 1:
-            for name in (self._names[id(v)] for v in given if id(v) in self._names):
+        if isinstance(result, torch.Tensor) and len(tensors) > 1:
+            for name in (self._names[id(v)] for v in tensors if id(v) in self._names):
                 self.outputs[name] = result.detach().clone()
         return result
 

@@ -30,14 +30,14 @@ COPIES, OUTPUTS = 6, 4
 large as the output of a layer, forward and backward."""
 
 
-def most_runs(pack: Pack, place: torch.device) -> int:
+def most_runs(pack: Pack, device: torch.device) -> int:
     """How many of a pack's runs fit into the free memory together, at least one.
 
     It is an estimate; a pack that runs out of memory is halved, on a CPU when it was lost twice.
     """
-    most = min(len(pack.cells), MOST_RUNS.get(place.type, MOST_RUNS["cuda"]))
-    free = SHARE * _free_bytes(place)
-    if place.type == "cuda":
+    most = min(len(pack.cells), MOST_RUNS.get(device.type, MOST_RUNS["cuda"]))
+    free = SHARE * _free_bytes(device)
+    if device.type == "cuda":
         tensors = (*pack.workload.training, *pack.workload.validation)
         free -= sum(t.numel() * t.element_size() for t in tensors)
     return max(1, min(most, int(free / run_bytes(pack))))
@@ -60,30 +60,30 @@ def run_bytes(pack: Pack) -> int:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether it was raised for want of memory, or while such an error was handled."""
-    found: BaseException | None = error
-    while found is not None:
-        if isinstance(found, torch.OutOfMemoryError) or any(
-            w in str(found) for w in OUT_OF_MEMORY
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, torch.OutOfMemoryError) or any(
+            w in str(cause) for w in OUT_OF_MEMORY
         ):
             return True
-        found = found.__context__
+        cause = cause.__context__
     return False
 
 
-def free_cached(place: torch.device) -> None:
+def free_cached(device: torch.device) -> None:
     """Give the memory of what is no longer used back to the device; call it outside `except`.
 
     An exception that is being handled keeps all that its frames name.
     """
     gc.collect()
-    if place.type == "cuda":
+    if device.type == "cuda":
         torch.cuda.empty_cache()
 
 
-def _free_bytes(place: torch.device) -> float:
-    if place.type == "cuda":
-        cached = torch.cuda.memory_reserved(place) - torch.cuda.memory_allocated(place)
-        return int(torch.cuda.mem_get_info(place)[0]) + cached
+def _free_bytes(device: torch.device) -> float:
+    if device.type == "cuda":
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + cached
     return int(min(psutil.virtual_memory().available, _left_of_the_group()) / n_cores())
 
 
@@ -94,10 +94,10 @@ def _left_of_the_group() -> float:
         Linux, "Control Group v2", "Memory Interface Files".
     """
     try:
-        (own,) = (line[3:] for line in GROUP.read_text().splitlines() if line.startswith("0::"))
-        place = GROUPS / own.lstrip("/")
-        limit, used = ((place / f"memory.{name}").read_text() for name in ("max", "current"))
-        stat = dict(line.split() for line in (place / "memory.stat").read_text().splitlines())
+        (group,) = (line[3:] for line in GROUP.read_text().splitlines() if line.startswith("0::"))
+        folder = GROUPS / group.lstrip("/")
+        limit, used = ((folder / f"memory.{name}").read_text() for name in ("max", "current"))
+        stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
         return max(0, int(limit) - int(used) + int(stat["inactive_file"]))
     except (OSError, ValueError, KeyError):  # no such group, no limit, another system
         return math.inf

@@ -76,8 +76,8 @@ class _Plugin:
 
     def __init__(self, workload: LoadedWorkload, source: bytes) -> None:
         self._workload = workload
-        own = {"source_sha256": hashlib.sha256(source).hexdigest()}
-        self.fingerprint: Mapping[str, str | int | float] = {**workload.fingerprint, **own}
+        source_hash = {"source_sha256": hashlib.sha256(source).hexdigest()}
+        self.fingerprint: Mapping[str, str | int | float] = {**workload.fingerprint, **source_hash}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(vars(self)["_workload"], name)

@@ -111,8 +111,8 @@ class BytesTransformer(ByteWindows):
     its size at any depth (Radford et al. 2019, GPT-2, section 2.3). Tables have an sd of .3.
     """
 
-    def __init__(self, given: Mapping[str, object]) -> None:
-        self.options = read_options(NAME, Options, given)
+    def __init__(self, options: Mapping[str, object]) -> None:
+        self.options = read_options(NAME, Options, options)
         super().__init__(NAME, self.options)
         self.tokens_per_example = self.options.context
 

@@ -43,31 +43,35 @@ class Muon(Optimizer):
     ) -> None:
         self._chosen = [i for i, is_matrix in enumerate(matrices) if is_matrix]
         self._others = [i for i, is_matrix in enumerate(matrices) if not is_matrix]
-        rest = [parameters[i] for i in self._others]
-        self._rest = AdamW(rest, recipes, scales=[scales[i] for i in self._others], way=way)
-        own = [parameters[i] for i in self._chosen]
+        other_parameters = [parameters[i] for i in self._others]
+        self._adamw = AdamW(
+            other_parameters, recipes, scales=[scales[i] for i in self._others], way=way
+        )
+        matrix_parameters = [parameters[i] for i in self._chosen]
         # products over all runs: there is no fused kernel for one
-        super().__init__(own, recipes, scales=[scales[i] for i in self._chosen], way="flat")
+        super().__init__(
+            matrix_parameters, recipes, scales=[scales[i] for i in self._chosen], way="flat"
+        )
 
     @torch.no_grad()
     def step(self, gradients: Sequence[torch.Tensor], lr_M: torch.Tensor) -> None:
         """Update every parameter in place, as in `Optimizer.step`."""
-        self._rest.step([gradients[i] for i in self._others], lr_M)
+        self._adamw.step([gradients[i] for i in self._others], lr_M)
         super().step([gradients[i] for i in self._chosen], lr_M)
 
     def keep(self, rows: torch.Tensor, parameters: Sequence[torch.Tensor]) -> None:
         """Drop the state of all other runs, as in `Optimizer.keep`."""
-        self._rest.keep(rows, [parameters[i] for i in self._others])
+        self._adamw.keep(rows, [parameters[i] for i in self._others])
         super().keep(rows, [parameters[i] for i in self._chosen])
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Name → state of all runs, as in `Optimizer.tensors`."""
-        rest = {f"rest.{name}": tensor for name, tensor in self._rest.tensors().items()}
-        return {**super().tensors(), **rest}
+        other_states = {f"rest.{name}": tensor for name, tensor in self._adamw.tensors().items()}
+        return {**super().tensors(), **other_states}
 
     def resume(self, n_updates: int) -> None:
         """Go on after so many updates, as in `Optimizer.resume`."""
-        self._rest.resume(n_updates)
+        self._adamw.resume(n_updates)
         super().resume(n_updates)
 
     def _step_fused(self, part: RunSlice, gradients: Tensors, lr: Value, recipe: Recipe) -> None:

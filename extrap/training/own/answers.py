@@ -19,7 +19,7 @@ MOST_POINTS = 1000
 
 
 def read_answer(
-    answer: object, cell: Cell, *, wall_s: float, known: Mapping[str, float]
+    answer: object, cell: Cell, *, wall_s: float, size_values: Mapping[str, float]
 ) -> RunResult:
     """The result of a run from what trained it.
 
@@ -28,7 +28,8 @@ def read_answer(
             `KEYS`; or a `RunResult`.
         cell: What was trained.
         wall_s: Seconds it took.
-        known: Numbers that the size tells; those of `COSTS` are taken where the answer has none.
+        size_values: Numbers that the size tells; those of `COSTS` are taken where the answer has
+            none.
     """
     if isinstance(answer, RunResult):
         if answer.cell != cell:
@@ -50,7 +51,7 @@ def read_answer(
         curve=read_curve(parts.get("curve", ()), last=loss),
         diverged_step=None if step is None else int(_optional("diverged_step", step)),
         wall_s=wall_s,
-        **{**_costs(known), **_costs(parts)},
+        **{**_costs(size_values), **_costs(parts)},
     )
 
 

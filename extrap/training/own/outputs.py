@@ -45,19 +45,19 @@ def printed_loss(lines: Iterable[str], loss: str = "") -> dict[str, Any] | None:
     `loss` is what it is called, a regular expression with one group, or nothing.
     """
     patterns = [_pattern(name) for name in ((loss,) if loss else LOSSES)]
-    place, last, curve = len(patterns), math.nan, list[tuple[int, float]]()
+    rank, last, curve = len(patterns), math.nan, list[tuple[int, float]]()
     for line in lines:
         text = COLOUR.sub("", line)
-        for i, pattern in enumerate(patterns[: place + 1]):
+        for i, pattern in enumerate(patterns[: rank + 1]):
             if (value := _first_number(pattern, text)) is None:
                 continue
-            if i < place:
-                place, curve = i, []
+            if i < rank:
+                rank, curve = i, []
             last = value
             if step := STEP.search(text):
                 curve.append((int(step[1]), value))
             break
-    return None if place == len(patterns) else {"loss": last, "curve": curve}
+    return None if rank == len(patterns) else {"loss": last, "curve": curve}
 
 
 def read_result(path: Path, loss: str = "") -> dict[str, Any]:
@@ -96,9 +96,9 @@ def _pattern(name: str) -> re.Pattern[str]:
 
 
 def _first_number(pattern: re.Pattern[str], text: str) -> float | None:
-    for found in pattern.finditer(text):
+    for match in pattern.finditer(text):
         with suppress(TypeError, ValueError):
-            return float(found[1])
+            return float(match[1])
     return None
 
 

@@ -26,7 +26,8 @@ from extrap.fitting.one_thread import one_thread
 if TYPE_CHECKING:
     from extrap.reporting.blocks import Block
 
-FINE, DEVIATES, BAD_USAGE, UNEXPECTED, UNDECIDED, INTERRUPTED = 0, 1, 2, 3, 4, 130
+EXIT_FINE, EXIT_DEVIATES, EXIT_BAD_USAGE = 0, 1, 2
+EXIT_UNEXPECTED, EXIT_UNDECIDED, EXIT_INTERRUPTED = 3, 4, 130
 """Exit codes."""
 
 
@@ -46,7 +47,7 @@ class Printed:
     result: Any
     blocks: Iterable[Block] | None = None
     document: Callable[[], dict[str, Any]] | None = None
-    code: int = FINE
+    code: int = EXIT_FINE
     notes: Sequence[str] = ()
     json_notes: Sequence[str] = ()
 
@@ -87,7 +88,7 @@ def command(
 
     Args:
         usage: Its name and arguments: `report SWEEP [BIG]`, `compare SOURCES...`.
-        shared: Names of options in `option_table.OPTIONS`.
+        shared: Names of options in `option_table.SHARED_OPTIONS`.
         table: Its own options, as a table.
     """
     name, *arguments = usage.split()

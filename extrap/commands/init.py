@@ -20,10 +20,12 @@ TUNED = {
     "weight_decay": (0.001, 1),
 }
 """Placeholders that are tuned, and over which range; all others are sizes."""
-OURS = ("seed", "run_dir")
-"""Placeholders that are neither."""
-SIZES = (16, 32, 64, 128, 256)
-TARGET = 1024
+OTHER_PLACEHOLDERS = ("seed", "run_dir")
+"""Placeholders that are neither sizes nor tuned values."""
+EXAMPLE_SIZES = (16, 32, 64, 128, 256)
+"""Values of every size column in the file, each twice the one before."""
+EXAMPLE_TARGET = 1024
+"""The size that the file forecasts: four times the largest of `EXAMPLE_SIZES`."""
 
 STUDY = '''"""Run it: extrap study run {file}."""
 {imports}
@@ -88,7 +90,7 @@ def init_command(name: str | None, *, line: str | None, size: Sequence[str], for
     columns = (
         []
         if training_command is None
-        else [c for c in training_command.placeholders() if c not in OURS]
+        else [c for c in training_command.placeholders() if c not in OTHER_PLACEHOLDERS]
     )
     _require_known(columns, size)
     tuned, sizes, seeds = ["lr"], ["width"], "(0, 1, 2)"
@@ -117,10 +119,10 @@ def init_command(name: str | None, *, line: str | None, size: Sequence[str], for
         imports=imports,
         tuned=tuned,
         sizes=sizes,
-        grids=", ".join(f'"{size}": {SIZES}' for size in sizes),
+        grids=", ".join(f'"{size}": {EXAMPLE_SIZES}' for size in sizes),
         ranges=", ".join(ranges),
         seeds=seeds,
-        target=json.dumps(dict.fromkeys(sizes, TARGET)),
+        target=json.dumps(dict.fromkeys(sizes, EXAMPLE_TARGET)),
     )
     write_text(path, head + training)
     say(f"wrote {path}\n{note}next: extrap study run {path}")
@@ -142,7 +144,7 @@ def _require_known(columns: Sequence[str], sizes: Sequence[str]) -> None:
         if column not in (*TUNED, *size_names):
             raise click.UsageError(
                 f"a name in braces is a tuned value ({', '.join(TUNED)}), a size "
-                f"({size_names[0]}, …) or one of {', '.join(OURS)}, got {{{column}}}; "
-                f"{nearest(column, (*TUNED, *size_names, *OURS))} To make it a size, add --size "
-                f"{column}."
+                f"({size_names[0]}, …) or one of {', '.join(OTHER_PLACEHOLDERS)}, got "
+                f"{{{column}}}; {nearest(column, (*TUNED, *size_names, *OTHER_PLACEHOLDERS))} To "
+                f"make it a size, add --size {column}."
             )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from extrap.forecasting import Forecast
     from extrap.records import Runs
 
-KINDS = {
+SOURCE_KINDS = {
     "table": "a table of runs",
     "big": "larger runs (BIG)",
     "sealed": "a sealed forecast, which keeps its runs, columns and level",
@@ -60,11 +60,11 @@ def kind_of(source: str, big: str | None = None) -> str:
             from extrap.errors import without_password
 
             others = " and ".join(
-                KINDS[other].partition(",")[0] for other in sorted(option.sources)
+                SOURCE_KINDS[other].partition(",")[0] for other in sorted(option.sources)
             )
             raise click.UsageError(
-                f"{option.flag} has no effect on {without_password(source)}, {KINDS[kind]}; it is "
-                f"for {others}, so leave it out."
+                f"{option.flag} has no effect on {without_password(source)}, {SOURCE_KINDS[kind]}; it "
+                f"is for {others}, so leave it out."
             )
     return kind
 

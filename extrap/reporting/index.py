@@ -13,8 +13,9 @@ from extrap.reporting.blocks import Answer, Page
 from extrap.reporting.html import write_page
 from extrap.reporting.tables import Colored, Table
 
-PREFIX = "extrap:"
-HEAD = 100_000
+META_PREFIX = "extrap:"
+"""Begins the name of a meta tag in which a page says something about itself."""
+MOST_HEAD_CHARACTERS = 100_000
 """Characters of a page that are searched for what it says about itself."""
 
 
@@ -29,8 +30,8 @@ class _MetaReader(HTMLParser):
         """Keep what a report says about itself."""
         pairs = dict(attrs)
         name = pairs.get("name") or ""
-        if tag == "meta" and name.startswith(PREFIX):
-            self.about.setdefault(name.removeprefix(PREFIX), pairs.get("content") or "")
+        if tag == "meta" and name.startswith(META_PREFIX):
+            self.about.setdefault(name.removeprefix(META_PREFIX), pairs.get("content") or "")
 
 
 def write_index(folder: str | Path) -> Path:
@@ -86,7 +87,7 @@ def _read_meta(page: Path) -> dict[str, str]:
             return {}
         size = page.stat().st_size
         with page.open(encoding="utf-8", errors="replace") as file:
-            reader.feed(file.read(HEAD).partition("</head>")[0])
+            reader.feed(file.read(MOST_HEAD_CHARACTERS).partition("</head>")[0])
     except (OSError, AssertionError):  # unreadable, or a declaration that Python cannot parse
         return {}
     about, keys = reader.about, ("title", "question", "answer", "created")

@@ -21,7 +21,7 @@ from extrap.reporting.blocks import (
 )
 from extrap.reporting.tables import Table
 
-LONGEST = 40
+LONGEST_CELL = 40
 """Characters of a cell in the last column, from which it stands below its row."""
 
 
@@ -105,7 +105,7 @@ def _table_lines(table: Table) -> Iterator[str]:
     """A table; where the last column holds sentences they stand below their row."""
     yield table.caption
     rows = [[beside(cell) for cell in row] for row in table.rows]
-    is_long = any(len(row[-1].partition("\n")[0]) > LONGEST for row in table.rows)
+    is_long = any(len(row[-1].partition("\n")[0]) > LONGEST_CELL for row in table.rows)
     n = len(table.columns) - is_long
     lines = text_columns(table.columns[:n], [row[:n] for row in rows])
     yield lines[0]

@@ -33,7 +33,7 @@ from extrap.records.own_training import StudyFunction
 from extrap.study.fingerprints import fingerprint
 from extrap.training.own.answers import read_answer
 from extrap.training.own.commands import CommandRunner
-from extrap.training.preemption import EVERY_S
+from extrap.training.preemption import CHECKPOINT_EVERY_S
 
 if TYPE_CHECKING:
     from extrap.training.checkpoints import Checkpoints
@@ -129,7 +129,7 @@ class PackedTrainer:
         self,
         folder: str | None,
         *,
-        every_s: float = EVERY_S,
+        every_s: float = CHECKPOINT_EVERY_S,
         is_asked: Callable[[], bool] = bool,
     ) -> Checkpoints:
         """The checkpoints of the study in a folder."""

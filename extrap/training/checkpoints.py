@@ -21,14 +21,16 @@ import torch
 from extrap import __version__
 from extrap.files import write_bytes
 from extrap.records import Cell
-from extrap.training.preemption import EVERY_S, NO_CHECKPOINTS
+from extrap.training.preemption import CHECKPOINT_EVERY_S, NO_CHECKPOINTS
 
 logger = logging.getLogger(__name__)
 
 FORMAT = 1
-SHARE = 0.02
+"""Version of the layout of a checkpoint; one of another version is not used."""
+CHECKPOINT_TIME_SHARE = 0.02
 """Part of the time that checkpoints may take: where they are dear they come more rarely."""
 SUFFIX = ".pt"
+"""Of a checkpoint's file."""
 
 
 class Checkpoint(NamedTuple):
@@ -56,7 +58,7 @@ class Checkpoints:
         folder: str | Path | None,
         study: str,
         *,
-        every_s: float = EVERY_S,
+        every_s: float = CHECKPOINT_EVERY_S,
         is_asked: Callable[[], bool] = lambda: False,
     ) -> None:
         self.folder = None if folder is None else Path(folder)
@@ -76,7 +78,7 @@ class Checkpoints:
         """Whether it is time for the next ones."""
         if self.folder is None:
             return False
-        pause_s = max(self.every_s, self._took_s / SHARE if self.every_s else 0.0)
+        pause_s = max(self.every_s, self._took_s / CHECKPOINT_TIME_SHARE if self.every_s else 0.0)
         return time.monotonic() - self._saved_at >= pause_s
 
     def load(self, cell: Cell, device: torch.device) -> Checkpoint | None:

@@ -10,8 +10,8 @@ from functools import cache, partial
 
 import torch
 
-# Steps before the recording: libraries choose kernels and allocate workspaces in them.
 WARM_UP = 3
+"""Steps before the recording: libraries choose kernels and allocate workspaces in them."""
 
 Step = Callable[..., torch.Tensor]
 """Takes tensors, updates its own state in place, returns a tensor."""

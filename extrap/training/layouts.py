@@ -19,17 +19,19 @@ from extrap.training.packs import Pack
 from extrap.training.stacks import Stack
 
 DENORMAL = 1e-40
+"""A denormal number of 32 bits: 0 where the processor takes denormals for 0."""
 STACKS = (1, 2, 4, 8, 16, 32, 64)
-# Below this much work nothing is measured.
+"""Runs in one stack that are tried."""
 SMALL_WORK_S = 1.0
-# Seconds of training behind one time, and the fewest steps.
+"""Seconds of work below which nothing is measured."""
 MEASURE_S, MEASURE_STEPS = 0.05, 2
-# A larger stack must be that much cheaper a run; less is noise.
+"""Seconds of training behind one time, and the fewest steps."""
 GAIN = 0.97
-# Stacks this much costlier end the search, which goes from large to small ones. Where a step of a
-# run takes so long that calling operations costs little it goes from small to large ones, and ends
-# without a gain.
+"""Time of a run over that in a smaller stack, above which a larger one is no gain but noise."""
 WORSE, LONG_STEP_S = 1.05, 2e-3
+"""Stacks this much costlier end the search, which goes from large to small ones. Where a step of a
+run takes so many seconds, so that calling operations costs little, it goes from small to large
+ones, and ends without a gain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,12 +20,13 @@ OUT_OF_MEMORY = (
     "StreamCaptureInvalidated",
 )
 """What other errors say of it: the CPU's allocator, cuBLAS, and a recording that it broke off."""
-MOST_RUNS = {"cpu": 128, "cuda": 1024}
+MOST_RUNS_TOGETHER = {"cpu": 128, "cuda": 1024}
 """A kill loses what is in training; beyond so many runs at a time, none gets cheaper."""
-SHARE = 0.9
+FREE_MEMORY_SHARE = 0.9
 """Part of the free memory that the runs of one pack may take; on a CPU, of a core's part of it."""
 GROUP, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
-COPIES, OUTPUTS = 6, 4
+"""The file that names the control group of this process, and the folder of all groups."""
+PARAMETER_COPIES, OUTPUT_COPIES = 6, 4
 """Tensors as large as the parameters: these, gradients, two moments, two of the update; and as
 large as the output of a layer, forward and backward."""
 
@@ -35,8 +36,8 @@ def most_runs(pack: Pack, device: torch.device) -> int:
 
     It is an estimate; a pack that runs out of memory is halved, on a CPU when it was lost twice.
     """
-    most = min(len(pack.cells), MOST_RUNS.get(device.type, MOST_RUNS["cuda"]))
-    free = SHARE * _free_bytes(device)
+    most = min(len(pack.cells), MOST_RUNS_TOGETHER.get(device.type, MOST_RUNS_TOGETHER["cuda"]))
+    free = FREE_MEMORY_SHARE * _free_bytes(device)
     if device.type == "cuda":
         tensors = (*pack.workload.training, *pack.workload.validation)
         free -= sum(t.numel() * t.element_size() for t in tensors)
@@ -55,7 +56,7 @@ def run_bytes(pack: Pack) -> int:
     n_tokens, n_inputs = workload.tokens_per_example, workload.validation[0][0].numel()
     outputs = sum(s[0] * (n_inputs if len(s) > 2 else n_tokens) for s in shapes if len(s) > 1)
     batch = recipe.phase_at(recipe.largest_from).batch_size
-    return 4 * (COPIES * sum(map(math.prod, shapes)) + OUTPUTS * batch * outputs)
+    return 4 * (PARAMETER_COPIES * sum(map(math.prod, shapes)) + OUTPUT_COPIES * batch * outputs)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

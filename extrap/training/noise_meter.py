@@ -45,6 +45,7 @@ MOST_STEPS = 512
 """Evenly spaced measured steps at which fewer are measured anyway: where |G|² is not significant
 by then, noise dominates."""
 HALVES = (torch.float16, torch.bfloat16)
+"""Types of 16 bits, of which norms are taken in 32."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,14 +14,14 @@ from extrap.training.checkpoints import Checkpoint, Checkpoints
 from extrap.training.packs import Pack
 from extrap.training.stacks import Stack
 
-# Held-out tokens and, at least, examples behind a point of the curve; initial and final loss are
-# measured on all.
 CURVE_TOKENS, CURVE_EXAMPLES = 1024, 64
-# A run is given up when it was above its initial loss for this part of all evaluations in a row.
-HOPELESS = 0.2
-# On a GPU a pack shrinks only when this part of it is gone: the step is recorded again then.
+"""Held-out tokens and, at least, examples behind a point of the curve; initial and final loss are
+measured on all."""
+DIVERGED_EVALS_SHARE = 0.2
+"""Part of all evaluations, in a row, that a run was above its initial loss when it is given up."""
 WORTH_RECORDING = 0.25
-RECORDED = (
+"""Part of a pack that is gone when it shrinks on a GPU, where the step is recorded again then."""
+CHECKPOINT_FIELDS = (
     "initial_loss",
     "initial_curve_loss",
     "status",
@@ -59,7 +59,7 @@ class Run:
         return Checkpoint(
             step=self.step,
             spent_s=self.spent_s + spent_s,
-            record={name: copy(getattr(self, name)) for name in RECORDED},
+            record={name: copy(getattr(self, name)) for name in CHECKPOINT_FIELDS},
             tensors=tensors,
         )
 
@@ -108,7 +108,7 @@ class StackPart:
         self.step = stop
         losses = self.stack.evaluate(None if is_last else self._n_curve_examples())
         n_evals = len(evaluation_steps(recipe))
-        patience = 1 if is_last else max(3, math.ceil(HOPELESS * n_evals))
+        patience = 1 if is_last else max(3, math.ceil(DIVERGED_EVALS_SHARE * n_evals))
         moments = self.stack.gradient_moments()
         for run, step, loss, run_moments in zip(self.runs, broke_at, losses, moments, strict=True):
             if not run.is_alive:

@@ -31,21 +31,22 @@ from extrap.workloads import (
     width_rules,
 )
 
-# A seed's initialisation and its data come from different streams of torch's generator.
 DATA_STREAM = 2**31
+"""Added to a seed where its data are drawn: its initialisation comes from another stream."""
 RANDOM = "random state"
 """Of a seed's data stream, in a run's snapshot."""
-# Examples and predicted tokens of one evaluation pass, by the model's size alone, so that sums do
-# not depend on the number of runs: few enough for the outputs of some small runs to stay in a
-# processor's cache, and enough for the products of a large one.
 EVALUATION_EXAMPLES, EVALUATION_TOKENS = 256, 512
+"""Examples and predicted tokens of one evaluation pass, by the model's size alone, so that sums do
+not depend on the number of runs: few enough for the outputs of some small runs to stay in a
+processor's cache, and enough for the products of a large one."""
 LARGE_MODEL, LARGE_EVALUATION = 2**17, 1024
-# A batch in which the noise of gradients is measured is taken in so many parts. With n of them the
-# variance of |G|² goes as n / (n - 1); twice as many measurements with 2 cost as much as with 4.
+"""Parameters from which a model is a large one, and predicted tokens of its evaluation pass."""
 NOISE_PARTS = 2
-# Largest size in bytes of the batches that are read at once, by type of device: reading several
-# steps in one operation costs less than an operation per step.
+"""Parts in which a batch is taken where the noise of gradients is measured. With n of them the
+variance of |G|² goes as n / (n - 1); twice as many measurements with 2 cost as much as with 4."""
 READ_BYTES = {"cpu": 2**17, "cuda": 2**22}
+"""Largest size in bytes of the batches that are read at once, by type of device: reading several
+steps in one operation costs less than an operation per step."""
 
 
 class _Loss(nn.Module):

@@ -55,6 +55,7 @@ WORKLOADS: Mapping[str, Callable[[Mapping[str, object]], LoadedWorkload]] = {
     "bytes-transformer": BytesTransformer,
 }
 MEMBERS = sorted(name for name in vars(LoadedWorkload) if not name.startswith("_"))
+"""What a workload of your own must have."""
 
 
 def load_workload(workload: Workload) -> LoadedWorkload:

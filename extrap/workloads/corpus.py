@@ -14,10 +14,12 @@ import numpy as np
 from extrap.errors import DataError
 
 STDLIB = "stdlib"
-# Distributions ship different tests and packages; without them all have the same 11 to 12 MB.
+"""Names Python's own source as the corpus."""
 NOT_STDLIB = frozenset(
     {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
 )
+"""Folders left out of it: distributions ship different tests and packages; without them all have
+the same 11 to 12 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -20,7 +20,8 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-TINY = torch.finfo(torch.float32).tiny
+SMALLEST_PROBABILITY = torch.finfo(torch.float32).tiny
+"""Keeps the logarithm of a probability that is rounded to 0 finite."""
 
 
 def linear(
@@ -210,7 +211,7 @@ class _CrossEntropy(torch.autograd.Function):
             log_p_MBV = torch.log_softmax(logits_MBV, -1)
             return -log_p_MBV.gather(-1, at_MB1).mean((1, 2))
         p_MBV = torch.softmax(logits_MBV, -1)
-        loss_M = -p_MBV.gather(-1, at_MB1).clamp_min(TINY).log().mean((1, 2))
+        loss_M = -p_MBV.gather(-1, at_MB1).clamp_min(SMALLEST_PROBABILITY).log().mean((1, 2))
         ctx.save_for_backward(p_MBV, at_MB1)
         return loss_M
 

@@ -12,8 +12,11 @@ from extrap.training.optimizers.optimizer import Optimizer, RunSlice, Tensors, V
 from extrap.training.optimizers.rules import AdamW
 
 COEFFICIENTS = (3.4445, -4.775, 2.0315)
+"""Of the quintic Newton–Schulz iteration, as in `torch.optim.Muon`."""
 N_ITERATIONS = 5
-SMALLEST_NORM = 1e-7
+"""Newton–Schulz iterations, as in `torch.optim.Muon`."""
+SMALLEST_MATRIX_NORM = 1e-7
+"""As in `torch.optim.Muon`: keeps a matrix of 0 from dividing by 0."""
 RMS_OF_ADAM = 0.2
 """An Adam update has about this root mean square, so one learning rate serves both kinds."""
 
@@ -105,7 +108,7 @@ def orthogonalize(matrices: torch.Tensor) -> torch.Tensor:
     is_tall = x.shape[-2] > x.shape[-1]
     if is_tall:
         x = x.mT
-    x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=SMALLEST_NORM)
+    x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=SMALLEST_MATRIX_NORM)
     for _ in range(N_ITERATIONS):
         gram = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)

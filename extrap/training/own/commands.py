@@ -23,21 +23,23 @@ from extrap.errors import ExtrapError, StudyError
 from extrap.files import as_written
 from extrap.records import Cell, Command, StudySpec
 from extrap.records.command import RUN_DIR
-from extrap.training.own.outputs import LOSSES, printed_loss, read_result
+from extrap.training.own.outputs import LOSS_NAMES, printed_loss, read_result
+from extrap.training.own.supervisor import SIGNALLED
 from extrap.training.preemption import StopAsked
 
 RUNS = Path(".extrap")
 """Where each study has a folder `NAME/runs`."""
 PYTHON = "python"
+"""As the program of a command: the interpreter that runs the study."""
 MOST_SOURCE = 1 << 22
 """Bytes of a file that is looked at for the fingerprint of a command."""
-MOST_NAME = 120
+MOST_RUN_NAME = 120
+"""Characters of a run's name before its hash."""
 N_SAID, MOST_SAID = 8, 600
 """Lines of what a command said, and characters of them, that go into a message."""
-SIGNALLED = 128
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 TICK_S = 0.1
-"""How often to look whether a command is to stop."""
+"""Seconds between two looks whether a command is to stop."""
 
 
 class Ended(NamedTuple):
@@ -117,7 +119,7 @@ class CommandRunner:
         with _output(log, ended) as lines:
             answer = printed_loss(lines, command.loss)
         if answer is None:
-            name = command.loss or " or ".join(LOSSES)
+            name = command.loss or " or ".join(LOSS_NAMES)
             raise _failure(f"printed no loss ({name}), which loss='…' can name", log, ended)
         return answer
 
@@ -125,7 +127,7 @@ class CommandRunner:
 def run_name(cell: Cell, made_with: str = "") -> str:
     """The name of a run's folder: readable, safe as a file, the same at every attempt."""
     parts = [f"{name}={value:g}" for name, value in (*cell.size, *cell.tuned)]
-    text = re.sub(r"[^\w=,.+-]", "_", ",".join([*parts, f"seed={cell.seed}"]))[:MOST_NAME]
+    text = re.sub(r"[^\w=,.+-]", "_", ",".join([*parts, f"seed={cell.seed}"]))[:MOST_RUN_NAME]
     identity = f"{cell!r}{made_with}"
     return f"{text}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
 

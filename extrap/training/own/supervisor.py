@@ -19,7 +19,9 @@ import time
 from contextlib import suppress
 
 NO_PROGRAM, SIGNALLED = 127, 128
+"""Exit codes: of a program that does not exist, and what is added to the number of a signal."""
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+"""Options of `prctl`, from Linux's `sys/prctl.h`."""
 
 
 def run(argv: list[str], grace_s: float) -> int:

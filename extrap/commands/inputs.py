@@ -63,8 +63,8 @@ def kind_of(source: str, big: str | None = None) -> str:
                 SOURCE_KINDS[other].partition(",")[0] for other in sorted(option.sources)
             )
             raise click.UsageError(
-                f"{option.flag} has no effect on {without_password(source)}, {SOURCE_KINDS[kind]}; it "
-                f"is for {others}, so leave it out."
+                f"{option.flag} has no effect on {without_password(source)}, "
+                f"{SOURCE_KINDS[kind]}; it is for {others}, so leave it out."
             )
     return kind
 

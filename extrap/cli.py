@@ -18,7 +18,7 @@ import click
 
 from extrap import registry
 from extrap.commands import init, pages, study_files
-from extrap.commands.analysis import BAD_USAGE, FINE, INTERRUPTED, UNEXPECTED
+from extrap.commands.analysis import EXIT_BAD_USAGE, EXIT_FINE, EXIT_INTERRUPTED, EXIT_UNEXPECTED
 from extrap.commands.printing import say
 from extrap.errors import Choice, DataError, ExtrapError, argument, as_options, nearest
 from extrap.installing import how_to_install
@@ -137,34 +137,34 @@ def _called(given: list[str]) -> int:
         hint = nearest(error.option_name, error.possibilities or ())
         where = error.ctx.command_path if error.ctx else "extrap"
         words = f"no option is called {error.option_name}; {hint}"
-        return _fail(f"{words} {where} --help lists the options.", BAD_USAGE, given)
+        return _fail(f"{words} {where} --help lists the options.", EXIT_BAD_USAGE, given)
     except click.ClickException as error:
-        return _fail(error.format_message(), BAD_USAGE, given)
+        return _fail(error.format_message(), EXIT_BAD_USAGE, given)
     except (KeyboardInterrupt, click.exceptions.Abort):
-        return _fail("stopped; the same command resumes", INTERRUPTED, given)
+        return _fail("stopped; the same command resumes", EXIT_INTERRUPTED, given)
     except DataError as error:
-        code = _fail(_noted(error, error.args[0]), BAD_USAGE, given)
+        code = _fail(_noted(error, error.args[0]), EXIT_BAD_USAGE, given)
         for choice in error.choices:
             if all(argument(name).startswith("-") for name in choice.arguments):
                 words = f"  # {choice.words}" if choice.words else ""
                 say(f"  {_command(_without_replaced(given, choice))} {choice}{words}", err=True)
         return code
     except (ExtrapError, ValueError) as error:
-        return _fail(_noted(error), BAD_USAGE, given)
+        return _fail(_noted(error), EXIT_BAD_USAGE, given)
     except SystemExit:  # click saw the reader of our output, such as head, leave
-        return FINE
+        return EXIT_FINE
     except OSError as error:
         place = f" {error.filename}" if error.filename else ""
         reason = error.strerror or str(error)
         remedy = "check its path, your rights and the free space"
-        return _fail(f"cannot read or write{place} ({reason}); {remedy}", BAD_USAGE, given)
+        return _fail(f"cannot read or write{place} ({reason}); {remedy}", EXIT_BAD_USAGE, given)
     except ModuleNotFoundError as error:
         needed = f"this needs {error.name}, which is not installed"
-        return _fail(f"{needed}; {how_to_install(error.name or '')}", BAD_USAGE, given)
+        return _fail(f"{needed}; {how_to_install(error.name or '')}", EXIT_BAD_USAGE, given)
     except Exception as error:  # nobody sees a bare traceback
         whose = "" if hasattr(error, "__notes__") else "unexpected "  # the note says it
-        return _fail(f"{whose}{type(error).__name__}: {_noted(error)}", UNEXPECTED, given)
-    return result if isinstance(result, int) else FINE
+        return _fail(f"{whose}{type(error).__name__}: {_noted(error)}", EXIT_UNEXPECTED, given)
+    return result if isinstance(result, int) else EXIT_FINE
 
 
 def _noted(error: Exception, words: str | None = None) -> str:

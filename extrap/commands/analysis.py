@@ -26,7 +26,8 @@ from extrap.fitting.one_thread import one_thread
 if TYPE_CHECKING:
     from extrap.reporting.blocks import Block
 
-FINE, DEVIATES, BAD_USAGE, UNEXPECTED, UNDECIDED, INTERRUPTED = 0, 1, 2, 3, 4, 130
+EXIT_FINE, EXIT_DEVIATES, EXIT_BAD_USAGE = 0, 1, 2
+EXIT_UNEXPECTED, EXIT_UNDECIDED, EXIT_INTERRUPTED = 3, 4, 130
 """Exit codes."""
 
 
@@ -46,7 +47,7 @@ class Printed:
     result: Any
     blocks: Iterable[Block] | None = None
     document: Callable[[], dict[str, Any]] | None = None
-    code: int = FINE
+    code: int = EXIT_FINE
     notes: Sequence[str] = ()
     json_notes: Sequence[str] = ()
 
@@ -81,23 +82,23 @@ class Command(click.Command):
 
 
 def command(
-    usage: str, shared: str = "", own: str = ""
+    usage: str, shared: str = "", table: str = ""
 ) -> Callable[[Callable[..., int | None]], Command]:
     """Make a command of a function; its docstring is the help, what it returns the exit code.
 
     Args:
         usage: Its name and arguments: `report SWEEP [BIG]`, `compare SOURCES...`.
-        shared: Names of options in `option_table.OPTIONS`.
-        own: Its own options, as a table.
+        shared: Names of options in `option_table.SHARED_OPTIONS`.
+        table: Its own options, as a table.
     """
     name, *arguments = usage.split()
-    params = [*map(_argument, arguments), *read_options(own), *shared_options(shared)]
+    params = [*map(_argument, arguments), *read_options(table), *shared_options(shared)]
 
-    def made(function: Callable[..., int | None]) -> Command:
-        words = inspect.cleandoc(function.__doc__ or "")
-        return Command(name, callback=function, help=words, params=params)
+    def decorate(function: Callable[..., int | None]) -> Command:
+        help_text = inspect.cleandoc(function.__doc__ or "")
+        return Command(name, callback=function, help=help_text, params=params)
 
-    return made
+    return decorate
 
 
 def _argument(word: str) -> click.Argument:
@@ -107,23 +108,23 @@ def _argument(word: str) -> click.Argument:
 
 
 def analysis(
-    usage: str, shared: str = "", own: str = "", *, trains: bool = False
+    usage: str, shared: str = "", table: str = "", *, trains: bool = False
 ) -> Callable[[Callable[..., Printed]], Command]:
     """Make a command of a function that returns a `Printed`, with `--json`.
 
     Args:
         usage: As for `command`.
         shared: As for `command`; `details` where its blocks have `Details`, for what they hold.
-        own: As for `command`.
+        table: As for `command`.
         trains: Whether it trains, which may use all cores.
     """
 
-    def made(function: Callable[..., Printed]) -> Command:
-        def call(*, as_json: bool, details: bool = False, **given: Any) -> int:
+    def decorate(function: Callable[..., Printed]) -> Command:
+        def call(*, as_json: bool, details: bool = False, **options: Any) -> int:
             with nullcontext() if trains else one_thread:
-                return function(**given).show(as_json=as_json, details=details)
+                return function(**options).show(as_json=as_json, details=details)
 
         call.__doc__ = function.__doc__
-        return command(usage, f"{shared} as_json", own)(call)
+        return command(usage, f"{shared} as_json", table)(call)
 
-    return made
+    return decorate

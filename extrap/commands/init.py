@@ -20,10 +20,12 @@ TUNED = {
     "weight_decay": (0.001, 1),
 }
 """Placeholders that are tuned, and over which range; all others are sizes."""
-OURS = ("seed", "run_dir")
-"""Placeholders that are neither."""
-SIZES = (16, 32, 64, 128, 256)
-TARGET = 1024
+OTHER_PLACEHOLDERS = ("seed", "run_dir")
+"""Placeholders that are neither sizes nor tuned values."""
+EXAMPLE_SIZES = (16, 32, 64, 128, 256)
+"""Values of every size column in the file, each twice the one before."""
+EXAMPLE_TARGET = 1024
+"""The size that the file forecasts: four times the largest of `EXAMPLE_SIZES`."""
 
 STUDY = '''"""Run it: extrap study run {file}."""
 {imports}
@@ -84,12 +86,16 @@ def init_command(name: str | None, *, line: str | None, size: Sequence[str], for
         raise click.UsageError(
             f"{path} exists; choose another name, or overwrite it with --force."
         )
-    words = None if line is None else Command(shlex.split(line))
-    columns = [] if words is None else [c for c in words.placeholders() if c not in OURS]
+    training_command = None if line is None else Command(shlex.split(line))
+    columns = (
+        []
+        if training_command is None
+        else [c for c in training_command.placeholders() if c not in OTHER_PLACEHOLDERS]
+    )
     _require_known(columns, size)
     tuned, sizes, seeds = ["lr"], ["width"], "(0, 1, 2)"
     imports, training, note = FUNCTION_IMPORTS, FUNCTION, ""
-    if words is not None:
+    if training_command is not None:
         tuned = [column for column in columns if column in TUNED]
         sizes = [column for column in columns if column not in TUNED]
         if not (tuned and sizes):
@@ -98,13 +104,14 @@ def init_command(name: str | None, *, line: str | None, size: Sequence[str], for
                 f"{{width}}; got {line}. Tuned values are {', '.join(TUNED)}."
             )
         note = f"sizes: {', '.join(sizes)}; tuned: {', '.join(tuned)}\n"
-        if "seed" not in words.placeholders():
+        if "seed" not in training_command.placeholders():
             seeds = "(0,),\n    target_seeds=(0,)"
             note += 'one seed: the command has no {seed}; for several, add "--seed={seed}"\n'
         imports = COMMAND_IMPORTS
-        training = COMMAND.format(args=json.dumps(words.args, ensure_ascii=False))
+        training = COMMAND.format(args=json.dumps(training_command.args, ensure_ascii=False))
     ranges = (
-        f'"{each}": TunedRange(low={TUNED[each][0]}, high={TUNED[each][1]}, n=8)' for each in tuned
+        f'"{column}": TunedRange(low={TUNED[column][0]}, high={TUNED[column][1]}, n=8)'
+        for column in tuned
     )
     head = STUDY.format(
         file=path.name,
@@ -112,10 +119,10 @@ def init_command(name: str | None, *, line: str | None, size: Sequence[str], for
         imports=imports,
         tuned=tuned,
         sizes=sizes,
-        grids=", ".join(f'"{size}": {SIZES}' for size in sizes),
+        grids=", ".join(f'"{size}": {EXAMPLE_SIZES}' for size in sizes),
         ranges=", ".join(ranges),
         seeds=seeds,
-        target=json.dumps(dict.fromkeys(sizes, TARGET)),
+        target=json.dumps(dict.fromkeys(sizes, EXAMPLE_TARGET)),
     )
     write_text(path, head + training)
     say(f"wrote {path}\n{note}next: extrap study run {path}")
@@ -132,12 +139,12 @@ def _require_known(columns: Sequence[str], sizes: Sequence[str]) -> None:
         return
     from extrap.reading.names import NAMES_OF_PART
 
-    known = (*sizes, *NAMES_OF_PART["size"], *NAMES_OF_PART["data"])
+    size_names = (*sizes, *NAMES_OF_PART["size"], *NAMES_OF_PART["data"])
     for column in columns:
-        if column not in (*TUNED, *known):
+        if column not in (*TUNED, *size_names):
             raise click.UsageError(
-                f"a name in braces is a tuned value ({', '.join(TUNED)}), a size ({known[0]}, …) "
-                f"or one of {', '.join(OURS)}, got {{{column}}}; "
-                f"{nearest(column, (*TUNED, *known, *OURS))} To make it a size, add --size "
-                f"{column}."
+                f"a name in braces is a tuned value ({', '.join(TUNED)}), a size "
+                f"({size_names[0]}, …) or one of {', '.join(OTHER_PLACEHOLDERS)}, got "
+                f"{{{column}}}; {nearest(column, (*TUNED, *size_names, *OTHER_PLACEHOLDERS))} To "
+                f"make it a size, add --size {column}."
             )

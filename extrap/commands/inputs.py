@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from extrap.forecasting import Forecast
     from extrap.records import Runs
 
-KINDS = {
+SOURCE_KINDS = {
     "table": "a table of runs",
     "big": "larger runs (BIG)",
     "sealed": "a sealed forecast, which keeps its runs, columns and level",
@@ -59,18 +59,20 @@ def kind_of(source: str, big: str | None = None) -> str:
         if context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE:
             from extrap.errors import without_password
 
-            others = " and ".join(KINDS[each].partition(",")[0] for each in sorted(option.sources))
+            others = " and ".join(
+                SOURCE_KINDS[other].partition(",")[0] for other in sorted(option.sources)
+            )
             raise click.UsageError(
-                f"{option.flag} has no effect on {without_password(source)}, {KINDS[kind]}; it is "
-                f"for {others}, so leave it out."
+                f"{option.flag} has no effect on {without_password(source)}, "
+                f"{SOURCE_KINDS[kind]}; it is for {others}, so leave it out."
             )
     return kind
 
 
-def size_of(text: str, made: Forecast) -> dict[str, float]:
+def size_of(text: str, forecast: Forecast) -> dict[str, float]:
     """A size of `--at`: by the inputs of the forecast's path, else by its size columns."""
-    columns = made.runs.sizes if made.path is None else made.path.inputs
-    return parse_size(text, columns, largest=made.largest())
+    columns = forecast.runs.sizes if forecast.path is None else forecast.path.inputs
+    return parse_size(text, columns, largest=forecast.largest())
 
 
 def forecast_of(source: str, options: dict[str, Any], *, big: str | None = None) -> Forecast:
@@ -111,8 +113,8 @@ def read_table(
     from extrap.reading.request import Request
 
     names = {field.name for field in fields(Request)}
-    given = {**options, "tune": parse_tuned(options.get("tune", ())), **others}
-    request = Request(**{name: value for name, value in given.items() if name in names})
+    values = {**options, "tune": parse_tuned(options.get("tune", ())), **others}
+    request = Request(**{name: value for name, value in values.items() if name in names})
 
     with reports_progress(f"reading {without_password(source)}"):
         runs, announcement = read_sweep(opened(source), request, may_mix=may_mix)
@@ -121,16 +123,18 @@ def read_table(
     return runs
 
 
-def read_big(source: str, made: Forecast, options: dict[str, Any], *, sweep: str) -> Runs:
+def read_big(source: str, forecast: Forecast, options: dict[str, Any], *, sweep: str) -> Runs:
     """Runs to judge; what their columns are is known from the forecast of the sweep."""
     from extrap.reading.reader import known_of, unused_of
     from extrap.records.seals import is_sealed_file
 
-    known = known_of(made.runs) | {"conditions": made.runs.conditions}
+    request_fields = known_of(forecast.runs) | {"conditions": forecast.runs.conditions}
     is_sealed = is_sealed_file(sweep)  # then all that was given is for these runs
-    used = set[str]() if is_sealed else {*renamings(options)} - unused_of(made.runs)
-    known["elsewhere"] = (*used, *options["where"], *options["ignore"])
-    return read_table(source, options, stage="check", curves=options["big_curves"], **known)
+    used = set[str]() if is_sealed else {*renamings(options)} - unused_of(forecast.runs)
+    request_fields["elsewhere"] = (*used, *options["where"], *options["ignore"])
+    return read_table(
+        source, options, stage="check", curves=options["big_curves"], **request_fields
+    )
 
 
 def renamings(options: Mapping[str, Any]) -> tuple[str, ...]:
@@ -144,8 +148,8 @@ def target_of(text: str, runs: Runs) -> dict[str, float]:
     return parse_size(text, runs.sizes, largest={c: float(frame[c].max()) for c in runs.sizes})
 
 
-def announced(found: Any) -> Any:
+def announced(result: Any) -> Any:
     """A result, of which the standard error says which columns were taken for what."""
-    for note in of_codes(found.notes, USING):
+    for note in of_codes(result.notes, USING):
         say(note, err=True)
-    return found
+    return result

@@ -19,10 +19,12 @@ from extrap.reporting.tables import keyed_table
 from extrap.reporting.text import blocks_text
 from extrap.study.status import COUNTS, StudyStatus
 
-EVERY_S = 2.0
+REFRESH_S = 2.0
+"""Seconds between two looks at the storage, at least."""
 IDLE_TIMES = 5
 """A look that takes long is taken seldom: it waits at least so many times as long."""
 ALWAYS_SHOWN = ("cells", "complete", "running", "waiting")
+"""Counts that are written even where they are 0."""
 
 
 def status_text(status: StudyStatus) -> str:
@@ -51,7 +53,7 @@ def _until_done(look: Callable[[], StudyStatus]) -> Iterator[StudyStatus]:
         yield (status := look())
         if status.done:
             return
-        time.sleep(max(EVERY_S, IDLE_TIMES * (time.monotonic() - started)))
+        time.sleep(max(REFRESH_S, IDLE_TIMES * (time.monotonic() - started)))
 
 
 def _line(status: StudyStatus) -> str:

@@ -129,9 +129,9 @@ def _row(names: str, text: str, sources: str = "") -> Option:
     text, _, default = text.removesuffix("]").partition(" [default: ")
     required = text.endswith(" [required")
     text = text.removesuffix(" [required")
-    words = names.split()
-    metavar = next((word for word in words if word.isupper() or "|" in word), "")
-    written = [word for word in words if word != metavar]
+    parts = names.split()
+    metavar = next((word for word in parts if word.isupper() or "|" in word), "")
+    written = [word for word in parts if word != metavar]
     return Option(written, metavar, text, sources, default=default, required=required)
 
 
@@ -145,7 +145,7 @@ def reading_options() -> list[Option]:
     return options
 
 
-OPTIONS = [
+SHARED_OPTIONS = [
     *reading_options(),
     *read_options("""
     --big-curves FILE | Loss curves of BIG's runs: a table with the columns run, step and loss.
@@ -173,17 +173,19 @@ OPTIONS = [
 """),
 ]
 """Options that several commands take."""
-READING = "where ignore partial rename let final maximise"
+READING_OPTIONS = "where ignore partial rename let final maximise"
 """Options that say how runs are read, whatever they are for."""
-SWEEP = f"size tune seed {READING} conditions study curves band fix prior loss_kind"
+SWEEP_OPTIONS = (
+    f"size tune seed {READING_OPTIONS} conditions study curves band fix prior loss_kind"
+)
 """Options of every command on a sweep."""
-FORECAST = f"{SWEEP} path level"
+FORECAST_OPTIONS = f"{SWEEP_OPTIONS} path level"
 """Options of the commands that make a forecast."""
 
 
 def shared_options(names: str) -> list[Option]:
     """Options of the table, by the names of their arguments."""
-    table = {option.name: option for option in OPTIONS}
+    table = {option.name: option for option in SHARED_OPTIONS}
     return [table[name] for name in names.split()]
 
 
@@ -196,9 +198,9 @@ def parse_tuned(names: Sequence[str]) -> tuple[str, ...] | None:
     return None if not names else () if tuple(names) == ("none",) else tuple(names)
 
 
-TIMES = re.compile(r"(\d+\.?\d*|\.\d+)\s*[xX×]")
+MULTIPLE_PATTERN = re.compile(r"(\d+\.?\d*|\.\d+)\s*[xX×]")
 """A multiple of the largest swept size."""
-UNITS = {"k": "e3", "K": "e3", "M": "e6", "B": "e9", "T": "e12"}
+NUMBER_SUFFIXES = {"k": "e3", "K": "e3", "M": "e6", "B": "e9", "T": "e12"}
 """Suffix of a number, as the output has it → its power of ten."""
 
 
@@ -213,7 +215,7 @@ def parse_size(
         largest: Size column → its largest swept value, where there is a sweep.
     """
     parts = [part.strip() for part in text.split(",") if part.strip()]
-    if largest and len(parts) == 1 and TIMES.fullmatch(parts[0]):
+    if largest and len(parts) == 1 and MULTIPLE_PATTERN.fullmatch(parts[0]):
         parts = [f"{column}={parts[0]}" for column in largest]
     elif len(columns) == 1 and len(parts) == 1 and "=" not in parts[0]:
         parts = [f"{columns[0]}={parts[0]}"]
@@ -242,9 +244,9 @@ def parse_size(
 
 def _number(text: str, largest: float | None) -> float | None:
     """`4096`, `1.5M`, or `8x` of the largest; None for anything else."""
-    if (times := TIMES.fullmatch(text)) is not None:
+    if (times := MULTIPLE_PATTERN.fullmatch(text)) is not None:
         return None if largest is None else float(times[1]) * largest
     try:
-        return float(text[:-1] + UNITS.get(text[-1:], text[-1:]))
+        return float(text[:-1] + NUMBER_SUFFIXES.get(text[-1:], text[-1:]))
     except ValueError:
         return None

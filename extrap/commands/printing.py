@@ -12,8 +12,8 @@ import click
 
 from extrap.files import as_written
 
-WAIT_S = 2.0
-"""What takes less is not reported."""
+REPORT_AFTER_S = 2.0
+"""Seconds; what takes less is not reported."""
 
 
 def say(text: object, *, err: bool = False) -> None:
@@ -34,7 +34,7 @@ def print_json(document: dict[str, Any]) -> None:
 @contextmanager
 def reports_progress(what: str) -> Iterator[None]:
     """Say what is being done once it takes long, as in `reading runs.csv …`."""
-    timer = Timer(WAIT_S, say, [f"{what} …"], {"err": True})
+    timer = Timer(REPORT_AFTER_S, say, [f"{what} …"], {"err": True})
     timer.daemon = True
     timer.start()
     try:

@@ -12,7 +12,9 @@ from typing import NoReturn
 from extrap.training.preemption import CHECKPOINTS, Preemption
 
 STDERR = 2
+"""File descriptor of the standard error."""
 SIGNALS = ("SIGTERM", "SIGUSR1")
+"""By which clusters end a job."""
 ALARM = getattr(signal, "SIGALRM", None)  # Windows has none
 
 

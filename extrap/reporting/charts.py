@@ -144,7 +144,7 @@ class HeatChart:
 
 
 def _drop_empty(chart: XYChart | HeatChart) -> None:
-    object.__setattr__(chart, "series", tuple(each for each in chart.series if each.x))
+    object.__setattr__(chart, "series", tuple(series for series in chart.series if series.x))
 
 
 Chart = XYChart | RowsChart | HeatChart
@@ -155,7 +155,7 @@ def points(rows: Iterable[Iterable[float | None]], **style: Any) -> Series:
 
     Rows without x are left out.
     """
-    known = ([math.nan if v is None else float(v) for v in row] for row in rows)
-    columns = zip(*(row for row in known if not math.isnan(row[0])), strict=True)
+    numbers = ([math.nan if v is None else float(v) for v in row] for row in rows)
+    columns = zip(*(row for row in numbers if not math.isnan(row[0])), strict=True)
     style |= dict(zip(("x", "y", "lower", "upper"), columns, strict=False))
     return Series(**style)

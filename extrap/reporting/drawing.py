@@ -38,24 +38,28 @@ from extrap.records import Interval
 from extrap.records.numbers import NBSP, format_percent_tick, format_ticks
 from extrap.reporting.charts import Axis, Chart, HeatChart, RowsChart, Series, XYChart
 
-WIDTH, HEIGHT = 460, 330
+CHART_WIDTH, CHART_HEIGHT = 460, 330
+"""Of a chart, in pixels."""
 ROW_HEIGHT = 26
-REACH = 0.6
+"""Pixels of a row of a `RowsChart`."""
+INTERVAL_REACH_SHARE = 0.6
 """Share of the values' span by which intervals may widen an axis; what is beyond is cut off."""
 AXIS_LABEL, LABEL, LEGEND = 50, 30, 64
 """Characters of the label of an axis, of another name, and of a row of names."""
 MOST_TICKS = 6
-MARGIN = 0.05
+"""Labelled ticks of an axis."""
+LOG_MARGIN_SHARE = 0.05
 """Room beside the values of a logarithmic axis, as a share of their span."""
 MOST_MARKS = 5000
 """Marks that are drawn as paths; more become one image."""
-MARK_SIZE, SIZES = 42.0, {"*": 154.0, "X": 70.0, "P": 80.0, ".": 60.0}
+MARK_SIZE, MARKER_SIZES = 42.0, {"*": 154.0, "X": 70.0, "P": 80.0, ".": 60.0}
 """Area of a marker in square points, and of those that need another."""
 DASHES = {"": "", "-": "", "--": (4, 1.6), ":": (1, 1.6)}
-STEPS = 12
-"""Of the ramp of sizes."""
+"""Line of a series → its dashes and gaps, in multiples of the line's width."""
+N_RAMP_COLOURS = 12
+"""Colours of the ramp of sizes."""
 _BLUE, _ORANGE, _GREEN, _RED = sns.color_palette("colorblind", 4)
-_RAMP = sns.color_palette("viridis", STEPS + 3).as_hex()
+_RAMP = sns.color_palette("viridis", N_RAMP_COLOURS + 3).as_hex()
 
 
 def _shades(hue: tuple[float, ...], light: float, dark: float) -> tuple[str, str]:
@@ -64,7 +68,6 @@ def _shades(hue: tuple[float, ...], light: float, dark: float) -> tuple[str, str
     return to_hex(pair[0]), to_hex(pair[1])
 
 
-# name → (light, dark)
 COLOURS = {
     "ink": ("#1d2433", "#e6e9ef"),
     "muted": ("#5d6778", "#9aa5b8"),
@@ -74,16 +77,17 @@ COLOURS = {
     "good": _shades(_GREEN, 0.24, 0.5),
     "warn": _shades(_ORANGE, 0.3, 0.6),
     "bad": _shades(_RED, 0.33, 0.62),
-    **{f"size-{i}": (_RAMP[i], _RAMP[i + 3]) for i in range(STEPS)},
+    **{f"size-{i}": (_RAMP[i], _RAMP[i + 3]) for i in range(N_RAMP_COLOURS)},
 }
+"""Name → colour of a light page, of a dark one."""
 VARIABLES = {light: f"var(--{name},{light})" for name, (light, _) in COLOURS.items()}
 """Colour on white → the CSS variable of a page, which is another colour in dark mode."""
 _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """Characters that no XML may hold."""
-_HEAD = re.compile(
+_SVG_HEAD = re.compile(
     r"^.*?<svg[^>]*>|<metadata>.*?</metadata>|<!--.*?-->|<style.*?</style>", re.DOTALL
 )
-_UNUSED = re.compile(
+_UNUSED_MARKUP = re.compile(
     r' id="[A-Za-z.0-9]+_\d+"|font-family: [^;]*; |xlink:|(?<=base64,)\s|\s(?=[\s"/]|$)'
 )
 """Of a tag: ids that nothing refers to, fonts, spaces."""
@@ -91,8 +95,8 @@ _UNUSED = re.compile(
 
 def colour(name: str) -> str:
     """The colour of a name, or of a place on a ramp such as `size:0.4`, on white."""
-    ramp, is_place, place = name.partition(":")
-    return COLOURS[f"{ramp}-{round(float(place) * (STEPS - 1))}" if is_place else name][0]
+    ramp, colon, position = name.partition(":")
+    return COLOURS[f"{ramp}-{round(float(position) * (N_RAMP_COLOURS - 1))}" if colon else name][0]
 
 
 def style_sheet(mode: str) -> str:
@@ -107,20 +111,20 @@ def chart_svg(chart: Chart, *, key: str) -> str:
         chart: The chart.
         key: Prefix of all ids, unique within the page; letters and digits.
     """
-    height = HEIGHT
+    height = CHART_HEIGHT
     if isinstance(chart, RowsChart):
         height = min(max(96 + ROW_HEIGHT * len(chart.rows), 150), 900)
 
     def inline(tag: re.Match[str]) -> str:
-        text = _UNUSED.sub("", tag[0])
+        text = _UNUSED_MARKUP.sub("", tag[0])
         text = re.sub(r'( id="| href="#|url\(#)', rf"\g<1>{key}-", text)
         text = re.sub(r"\d+\.\d{3,}", lambda number: str(round(float(number[0]), 2)), text)
         return re.sub("#[0-9a-f]{6}", lambda hue: VARIABLES.get(hue[0], hue[0]), text)
 
-    svg = _HEAD.sub("", _drawn(lambda ax: draw_chart(ax, chart), WIDTH, height))
+    svg = _SVG_HEAD.sub("", _drawn(lambda ax: draw_chart(ax, chart), CHART_WIDTH, height))
     svg = re.sub(r"<[^>]*>\s*", inline, _NO_XML.sub("\ufffd", svg))
     label = escape(_NO_XML.sub("\ufffd", chart.title))
-    view = f'viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}" id="{key}"'
+    view = f'viewBox="0 0 {CHART_WIDTH} {height}" role="img" aria-label="{label}" id="{key}"'
     return f"<svg {view}>{svg}"
 
 
@@ -221,7 +225,9 @@ def _draw_series(ax: Axes, shown: Sequence[Series]) -> None:
             marks,
             markers={i: series.marker or "o" for i, series in enumerate(shown)},
             size="series",
-            sizes={i: SIZES.get(series.marker, MARK_SIZE) for i, series in enumerate(shown)},
+            sizes={
+                i: MARKER_SIZES.get(series.marker, MARK_SIZE) for i, series in enumerate(shown)
+            },
             edgecolor=colour("paper"),
             linewidth=0.7,
             rasterized=len(marks) > MOST_MARKS,
@@ -232,7 +238,7 @@ def _draw_series(ax: Axes, shown: Sequence[Series]) -> None:
     _add_legend(ax, [series for series in shown if series.label])
 
 
-def _table(ax: Axes, series: Series, place: int) -> pd.DataFrame:
+def _table(ax: Axes, series: Series, index: int) -> pd.DataFrame:
     """One row per point; NaN for what is not known or has no place on the axes."""
     unknown = (math.nan,) * len(series.x)
     lower, upper = series.lower or unknown, series.upper or unknown
@@ -240,7 +246,7 @@ def _table(ax: Axes, series: Series, place: int) -> pd.DataFrame:
     numbers = pd.DataFrame(columns, dtype=float)
     scales = (ax.get_xscale(), *[ax.get_yscale()] * 3)
     has_place = np.isfinite(numbers) & (numbers > [0 if s == "log" else -math.inf for s in scales])
-    return numbers.where(has_place).dropna(subset=["x"]).assign(series=place)
+    return numbers.where(has_place).dropna(subset=["x"]).assign(series=index)
 
 
 def _span(ends: pd.Series) -> tuple[float, float]:
@@ -258,7 +264,7 @@ def _add_legend(ax: Axes, named: Sequence[Series]) -> None:
             dashes=(None, None) if DASHES[series.line] == "" else DASHES[series.line],
             lw=1.9 if series.line or not series.marker else 0,
             marker=series.marker,
-            markersize=math.sqrt(SIZES.get(series.marker, MARK_SIZE)),
+            markersize=math.sqrt(MARKER_SIZES.get(series.marker, MARK_SIZE)),
             markeredgecolor=colour("paper"),
         )
         for series in named
@@ -271,15 +277,18 @@ def _add_legend(ax: Axes, named: Sequence[Series]) -> None:
 def _reach(
     axis: Axis, values: Iterable[float], ends: Iterable[float], *, reference: float | None = None
 ) -> list[float]:
-    """What an axis shows: every value, and the ends of intervals as far as `REACH` allows."""
-    found = [value for value in values if _fits(axis, value)]
-    found += [] if reference is None or axis.is_log else [reference]
+    """What an axis shows: every value, and the ends of intervals as far as they may reach."""
+    shown = [value for value in values if _fits(axis, value)]
+    shown += [] if reference is None or axis.is_log else [reference]
     sides = [end for end in ends if _fits(axis, end)]
-    found = found or sides or [1.0]
-    there, back, least = (math.log, math.exp, 0.02) if axis.is_log else (float, float, 1e-6)
-    low, high = there(min(found)), there(max(found))
-    margin = max(REACH * (high - low), least)
-    return [*found, *(back(min(max(there(end), low - margin), high + margin)) for end in sides)]
+    shown = shown or sides or [1.0]
+    transform, inverse, least = (math.log, math.exp, 0.02) if axis.is_log else (float, float, 1e-6)
+    low, high = transform(min(shown)), transform(max(shown))
+    margin = max(INTERVAL_REACH_SHARE * (high - low), least)
+    return [
+        *shown,
+        *(inverse(min(max(transform(end), low - margin), high + margin)) for end in sides),
+    ]
 
 
 def _fits(axis: Axis, value: float) -> bool:
@@ -289,21 +298,23 @@ def _fits(axis: Axis, value: float) -> bool:
 def _set_axis(ax: Axes, which: str, axis: Axis, values: Sequence[float]) -> None:
     shown = [*(v for v in values if _fits(axis, v)), *(axis.limits or ())] or [1.0]
     low, high = min(shown), max(shown)
-    own = ax.xaxis if which == "x" else ax.yaxis
+    mpl_axis = ax.xaxis if which == "x" else ax.yaxis
     if axis.is_log:
-        margin = (high / low) ** MARGIN if high > 1.05 * low else 1.5
+        margin = (high / low) ** LOG_MARGIN_SHARE if high > 1.05 * low else 1.5
         low, high = low / margin, high * margin
         ticks = _log_ticks(low, high)
         ax.set(**{f"{which}scale": "log"})
-        own.set_major_locator(FixedLocator(ticks))
-        own.set_major_formatter(FixedFormatter(format_ticks(ticks)))
-        own.set_minor_locator(NullLocator())
+        mpl_axis.set_major_locator(FixedLocator(ticks))
+        mpl_axis.set_major_formatter(FixedFormatter(format_ticks(ticks)))
+        mpl_axis.set_minor_locator(NullLocator())
     else:
         margin = 0.06 * (high - low) or 0.01
         low, high = low - margin, high + margin
-        own.set_major_locator(MaxNLocator(MOST_TICKS))
+        mpl_axis.set_major_locator(MaxNLocator(MOST_TICKS))
         if axis.is_percent:
-            own.set_major_formatter(FuncFormatter(lambda value, _: format_percent_tick(value)))
+            mpl_axis.set_major_formatter(
+                FuncFormatter(lambda value, _: format_percent_tick(value))
+            )
     ax.set(**{f"{which}lim": (low, high)})
 
 
@@ -320,7 +331,7 @@ def _log_ticks(low: float, high: float) -> list[float]:
         locators = [LogLocator(2, numticks=MOST_TICKS)]
     else:
         subs = ((1, 2, 5), (1, 3), (1,))
-        locators = [LogLocator(10, subs=each, numticks=MOST_TICKS) for each in subs]
+        locators = [LogLocator(10, subs=multiples, numticks=MOST_TICKS) for multiples in subs]
     ticks: list[float] = []
     for locator in locators:
         ticks = [float(t) for t in locator.tick_values(low, high) if low <= t <= high]
@@ -340,24 +351,24 @@ def _draw_rows(ax: Axes, chart: RowsChart) -> None:
     _set_axis(ax, "x", chart.axis, [*_reach(chart.axis, values, ends), *reference])
     left, right = ax.get_xlim()
     sides, marks = [], []
-    for place, row in enumerate(chart.rows):
+    for position, row in enumerate(chart.rows):
         if row.value is not None:
-            marks.append(Series(x=(row.value,), y=(place,), ink=row.ink, marker="o"))
+            marks.append(Series(x=(row.value,), y=(position,), ink=row.ink, marker="o"))
         if row.interval != Interval():
             edges = zip(row.interval, (left, right), "<>", strict=True)
             for end, edge, arrow in edges:  # the arrow: the interval goes on beyond the axes
                 side = edge if end is None else min(max(end, left), right)
-                sides.append((side, place, row.ink))
+                sides.append((side, position, row.ink))
                 if side == edge:
-                    marks.append(Series(x=(edge,), y=(place,), ink=row.ink, marker=arrow))
+                    marks.append(Series(x=(edge,), y=(position,), ink=row.ink, marker=arrow))
         elif row.value is None:
-            ax.annotate(f"{NBSP}not known", (left, place), va="center", color=colour("muted"))
+            ax.annotate(f"{NBSP}not known", (left, position), va="center", color=colour("muted"))
     if sides:
-        table = pd.DataFrame(sides, columns=["side", "place", "ink"])
+        table = pd.DataFrame(sides, columns=["side", "position", "ink"])
         sns.pointplot(
             table,
             x="side",
-            y="place",
+            y="position",
             hue="ink",
             palette={ink: colour(ink) for ink in table["ink"]},
             orient="y",
@@ -389,8 +400,8 @@ def _draw_heat(ax: Axes, chart: HeatChart) -> None:
     _draw_series(
         ax,
         [
-            replace(each, x=_over_cells(each.x, chart.xs), y=_over_cells(each.y, chart.ys))
-            for each in chart.series
+            replace(series, x=_over_cells(series.x, chart.xs), y=_over_cells(series.y, chart.ys))
+            for series in chart.series
         ],
     )
     _set_labels(ax, chart.x, chart.y)

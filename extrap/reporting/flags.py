@@ -13,11 +13,12 @@ from extrap.records.flags import IMPRECISE, REFUSED, Flag
 
 Meaning = tuple[str, str, str]
 """What it means; why it matters; what to do."""
-UNKNOWN: Meaning = (
+UNKNOWN_MEANING: Meaning = (
     "The library flagged this result.",
     "The result depends on more than the numbers show.",
     "See the documentation of this flag.",
 )
+"""Of a flag that the table of an analysis lacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def explain_flag(flag: str, meanings: Mapping[str, Meaning]) -> Explanation:
     flag = Flag(flag)
     meaning = meanings.get(flag.name) or meanings.get(flag.code)
     if meaning is None:
-        return Explanation(str(flag), *UNKNOWN)
+        return Explanation(str(flag), *UNKNOWN_MEANING)
     return Explanation(flag.name, *meaning, flag.detail)
 
 

@@ -91,4 +91,4 @@ def environment() -> Environment:
 
 def _unbroken(text: str) -> str:
     """A formula that breaks at no space within brackets."""
-    return re.sub(r"\([^()]*\)", lambda found: found[0].replace(" ", NBSP), text)
+    return re.sub(r"\([^()]*\)", lambda brackets: brackets[0].replace(" ", NBSP), text)

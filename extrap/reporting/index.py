@@ -13,8 +13,9 @@ from extrap.reporting.blocks import Answer, Page
 from extrap.reporting.html import write_page
 from extrap.reporting.tables import Colored, Table
 
-PREFIX = "extrap:"
-HEAD = 100_000
+META_PREFIX = "extrap:"
+"""Begins the name of a meta tag in which a page says something about itself."""
+MOST_HEAD_CHARACTERS = 100_000
 """Characters of a page that are searched for what it says about itself."""
 
 
@@ -23,14 +24,14 @@ class _MetaReader(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: dict[str, str] = {}
+        self.about: dict[str, str] = {}
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Keep what a report says about itself."""
         pairs = dict(attrs)
         name = pairs.get("name") or ""
-        if tag == "meta" and name.startswith(PREFIX):
-            self.found.setdefault(name.removeprefix(PREFIX), pairs.get("content") or "")
+        if tag == "meta" and name.startswith(META_PREFIX):
+            self.about.setdefault(name.removeprefix(META_PREFIX), pairs.get("content") or "")
 
 
 def write_index(folder: str | Path) -> Path:
@@ -46,8 +47,8 @@ def write_index(folder: str | Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     reports = []
     for path in sorted(folder.glob("*.html")):
-        if path.name != "index.html" and (found := _read_meta(path)):
-            reports.append({"link": f"./{quote(os.fsencode(path.name))}", **found})
+        if path.name != "index.html" and (about := _read_meta(path)):
+            reports.append({"link": f"./{quote(os.fsencode(path.name))}", **about})
     reports.sort(key=lambda r: r["created"], reverse=True)
     n = len(reports)
     page = Page(
@@ -73,9 +74,9 @@ def write_index(folder: str | Path) -> Path:
 
 def _row(report: dict[str, str]) -> tuple[str, ...]:
     study = "\n".join(" ".join(report[name].split()) for name in ("title", "answer"))
-    made = report["created"][:10]
+    date = report["created"][:10]
     status = Colored(report["status"], report["color"])
-    return (study, status, report["kind"], made, report["question"], report["size"])
+    return (study, status, report["kind"], date, report["question"], report["size"])
 
 
 def _read_meta(page: Path) -> dict[str, str]:
@@ -86,18 +87,18 @@ def _read_meta(page: Path) -> dict[str, str]:
             return {}
         size = page.stat().st_size
         with page.open(encoding="utf-8", errors="replace") as file:
-            reader.feed(file.read(HEAD).partition("</head>")[0])
+            reader.feed(file.read(MOST_HEAD_CHARACTERS).partition("</head>")[0])
     except (OSError, AssertionError):  # unreadable, or a declaration that Python cannot parse
         return {}
-    found, keys = reader.found, ("title", "question", "answer", "created")
-    if not found.keys() >= set(keys):
+    about, keys = reader.about, ("title", "question", "answer", "created")
+    if not about.keys() >= set(keys):
         return {}
-    kind = found.get("kind", "")
+    kind = about.get("kind", "")
     return {
-        **{key: found[key] for key in keys},
+        **{key: about[key] for key in keys},
         "kind": page_name(kind),
-        "status": found.get("status", ""),
-        "color": found.get("color", ""),
+        "status": about.get("status", ""),
+        "color": about.get("color", ""),
         "bytes": str(size),
         "size": format_decimals(size / 1e6, 2),
     }

@@ -15,16 +15,16 @@ from extrap.records.numbers import NBSP, beside
 from extrap.reporting.blocks import Answer, Block, Columns, Details, Page, Paragraph, Warnings
 from extrap.reporting.tables import Table, color_of
 
-MOST_ROWS = 20
+MOST_TABLE_ROWS = 20
 """Of a table; the page has them all."""
-LONGEST = 600
+LONGEST_TEXT = 600
 """Characters of a text from a file."""
-SIGNS = {"good": "🟢", "warn": "🟡", "bad": "🔴", "muted": "🔵"}
+STATUS_SIGNS = {"good": "🟢", "warn": "🟡", "bad": "🔴", "muted": "🔵"}
 """Color of a status → its sign."""
 _ACTS = re.compile(r"[\\`*_\[\]<>|~$&]")
 _ADDRESS = re.compile(r"[\w./%~?=&#:+,;-]+")
 """Characters of a link; none that ends it."""
-_SCHEMES = ("https", "http")
+_LINK_SCHEMES = ("https", "http")
 _LINKS = re.compile(
     r"@|#|://|\bGH-|\bwww\.|:(?=[\w+-]+:)|\b(?=[0-9]*[a-f])[0-9a-f]{7,40}\b|\b[0-9]{40}\b",
     re.IGNORECASE,
@@ -42,9 +42,9 @@ def escaped(text: object) -> str:
     """Text that Markdown shows as it is, on one line."""
     plain = " ".join(as_written(str(text)).replace(NBSP, " ").split())
     plain = _UNSEEN.sub(lambda m: ascii(m[0])[1:-1], plain)
-    if len(plain) > LONGEST:
-        end = plain.rfind(" ", LONGEST // 2, LONGEST)  # one long word is cut within
-        plain = f"{plain[: end if end > 0 else LONGEST - 1]}…"
+    if len(plain) > LONGEST_TEXT:
+        end = plain.rfind(" ", LONGEST_TEXT // 2, LONGEST_TEXT)  # one long word is cut within
+        plain = f"{plain[: end if end > 0 else LONGEST_TEXT - 1]}…"
     plain = _LINKS.sub(lambda m: m[0][0] + _WORD_JOINER + m[0][1:], plain)
     # entities: a backslash before < or & does not hold in every renderer
     return _ACTS.sub(lambda m: f"&#{ord(m[0])};", plain)
@@ -90,21 +90,21 @@ def blocks_markdown(blocks: Sequence[Block]) -> Iterator[str]:
 
 def _sign(page: Page) -> str:
     """Of what became of the runs."""
-    return SIGNS.get(color_of(page.status), "")
+    return STATUS_SIGNS.get(color_of(page.status), "")
 
 
 def _code(text: str) -> str:
     """Text within backticks, where entities are not read."""
-    return re.sub(r"[^A-Za-z0-9 .=_-]", "·", as_written(text))[:LONGEST]
+    return re.sub(r"[^A-Za-z0-9 .=_-]", "·", as_written(text))[:LONGEST_TEXT]
 
 
 def _footer(page: Page, link: str | None) -> str:
-    words = f"Forecast made {escaped(page.created[:10])}"
+    sentence = f"Forecast made {escaped(page.created[:10])}"
     if page.kind != "report":
-        words = f"Made {escaped(page.created[:10])}"
+        sentence = f"Made {escaped(page.created[:10])}"
     if link and _is_address(link):
-        return f"{words}. [The whole page]({link})."
-    return f"{words}." + (f" The whole page: {escaped(link)}" if link else "")
+        return f"{sentence}. [The whole page]({link})."
+    return f"{sentence}." + (f" The whole page: {escaped(link)}" if link else "")
 
 
 def _is_address(link: str) -> bool:
@@ -116,13 +116,13 @@ def _is_address(link: str) -> bool:
     except ValueError:
         return False
     if parts.scheme:
-        return parts.scheme in _SCHEMES and bool(parts.hostname)
+        return parts.scheme in _LINK_SCHEMES and bool(parts.hostname)
     return not link.startswith("//")
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = ["| " + " | ".join(map(escaped, header)) + " |", "|" + " --- |" * len(header)]
-    cells = [[escaped(beside(cell)) for cell in row] for row in rows[:MOST_ROWS]]
+    cells = [[escaped(beside(cell)) for cell in row] for row in rows[:MOST_TABLE_ROWS]]
     lines += [f"| {' | '.join(row)} |" for row in cells]
-    more = len(rows) - MOST_ROWS
+    more = len(rows) - MOST_TABLE_ROWS
     return "\n".join(lines) + (f"\n\n{more} more in the page." if more > 0 else "")

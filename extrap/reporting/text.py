@@ -21,7 +21,7 @@ from extrap.reporting.blocks import (
 )
 from extrap.reporting.tables import Table
 
-LONGEST = 40
+LONGEST_CELL = 40
 """Characters of a cell in the last column, from which it stands below its row."""
 
 
@@ -85,8 +85,8 @@ def _lines(block: Block) -> Iterator[str]:
                 about = f" ({item.detail})" if item.detail else ""
                 yield f"warning: {item.meaning} {item.action} [{item.name}{about}]"
         case Columns():
-            for each in block.blocks:
-                yield from _lines(each)
+            for column in block.blocks:
+                yield from _lines(column)
         case _:
             return
 
@@ -105,7 +105,7 @@ def _table_lines(table: Table) -> Iterator[str]:
     """A table; where the last column holds sentences they stand below their row."""
     yield table.caption
     rows = [[beside(cell) for cell in row] for row in table.rows]
-    is_long = any(len(row[-1].partition("\n")[0]) > LONGEST for row in table.rows)
+    is_long = any(len(row[-1].partition("\n")[0]) > LONGEST_CELL for row in table.rows)
     n = len(table.columns) - is_long
     lines = text_columns(table.columns[:n], [row[:n] for row in rows])
     yield lines[0]
@@ -124,8 +124,8 @@ def text_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[s
     is_text = [any(not _is_number(row[i]) for row in table[1:]) for i in range(n)]
     return [
         "  ".join(
-            cell.ljust(width) if words else cell.rjust(width)
-            for cell, width, words in zip(row, widths, is_text, strict=True)
+            cell.ljust(width) if is_left else cell.rjust(width)
+            for cell, width, is_left in zip(row, widths, is_text, strict=True)
         ).rstrip()
         for row in table
     ]

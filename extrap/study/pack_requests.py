@@ -21,7 +21,7 @@ from extrap.files import write_note
 from extrap.records import Cell, OnEval, RunResult, StudySpec, Train
 from extrap.study.trainers import NVIDIA, trainer_of
 from extrap.study_folders import import_words
-from extrap.training.preemption import EVERY_S, StopAsked
+from extrap.training.preemption import CHECKPOINT_EVERY_S, StopAsked
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -61,7 +61,7 @@ class PackRequest:
     driver: str = ""  # a name of the storage and of who handed the pack out
     number: int = 0  # different for every pack that the driver hands out
     n_threads: int = 1  # on a CPU
-    every_s: float = EVERY_S  # seconds between two checkpoints; infinite for none
+    every_s: float = CHECKPOINT_EVERY_S  # seconds between two checkpoints; infinite for none
     origin: str = ""  # a name of the storage that the runs are recorded in
     pruning: Pruning | None = None  # trials for a pruner, if one is to look
     made_with: str = ""  # hash of what determines the results, as the driver finds it

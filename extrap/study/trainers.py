@@ -33,7 +33,7 @@ from extrap.records.own_training import StudyFunction
 from extrap.study.fingerprints import fingerprint
 from extrap.training.own.answers import read_answer
 from extrap.training.own.commands import CommandRunner
-from extrap.training.preemption import EVERY_S
+from extrap.training.preemption import CHECKPOINT_EVERY_S
 
 if TYPE_CHECKING:
     from extrap.training.checkpoints import Checkpoints
@@ -129,7 +129,7 @@ class PackedTrainer:
         self,
         folder: str | None,
         *,
-        every_s: float = EVERY_S,
+        every_s: float = CHECKPOINT_EVERY_S,
         is_asked: Callable[[], bool] = bool,
     ) -> Checkpoints:
         """The checkpoints of the study in a folder."""
@@ -249,7 +249,7 @@ class OwnTrainer:
         try:
             answer = self._function(_whole(size), _whole(dict(cell.tuned)), cell.seed)
             wall_s = time.perf_counter() - started
-            return read_answer(answer, cell, wall_s=wall_s, known=size)
+            return read_answer(answer, cell, wall_s=wall_s, size_values=size)
         except Exception as error:
             error.add_note(f"raised by the training function in the run {run_words(cell)}")
             raise

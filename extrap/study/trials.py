@@ -54,7 +54,7 @@ from extrap.study.lock import lock_of
 from extrap.study.protocol import no_runs
 from extrap.study.status import DRIVER, Size
 from extrap.study.trainers import trainer_of
-from extrap.training.own.answers import COSTS
+from extrap.training.own.answers import COST_NAMES
 
 logger = logging.getLogger(__name__)
 
@@ -404,7 +404,7 @@ def _costs(result: RunResult) -> dict[str, Any]:
     others += ["loss"] if result.loss is None or result.loss == reported_value(result) else []
     others += [] if result.gradients else ["noise_scale"]
     known = {f.name: getattr(result, f.name) for f in fields(result) if f.name not in others}
-    return {name: value for name, value in known.items() if value or name not in COSTS}
+    return {name: value for name, value in known.items() if value or name not in COST_NAMES}
 
 
 def first_sealed(storage: BaseStorage, study: str, content_hash: str, now: str) -> str:

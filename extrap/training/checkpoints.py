@@ -21,14 +21,16 @@ import torch
 from extrap import __version__
 from extrap.files import write_bytes
 from extrap.records import Cell
-from extrap.training.preemption import EVERY_S, NO_CHECKPOINTS
+from extrap.training.preemption import CHECKPOINT_EVERY_S, NO_CHECKPOINTS
 
 logger = logging.getLogger(__name__)
 
 FORMAT = 1
-SHARE = 0.02
+"""Version of the layout of a checkpoint; one of another version is not used."""
+CHECKPOINT_TIME_SHARE = 0.02
 """Part of the time that checkpoints may take: where they are dear they come more rarely."""
 SUFFIX = ".pt"
+"""Of a checkpoint's file."""
 
 
 class Checkpoint(NamedTuple):
@@ -56,7 +58,7 @@ class Checkpoints:
         folder: str | Path | None,
         study: str,
         *,
-        every_s: float = EVERY_S,
+        every_s: float = CHECKPOINT_EVERY_S,
         is_asked: Callable[[], bool] = lambda: False,
     ) -> None:
         self.folder = None if folder is None else Path(folder)
@@ -76,16 +78,16 @@ class Checkpoints:
         """Whether it is time for the next ones."""
         if self.folder is None:
             return False
-        pause_s = max(self.every_s, self._took_s / SHARE if self.every_s else 0.0)
+        pause_s = max(self.every_s, self._took_s / CHECKPOINT_TIME_SHARE if self.every_s else 0.0)
         return time.monotonic() - self._saved_at >= pause_s
 
-    def load(self, cell: Cell, place: torch.device) -> Checkpoint | None:
+    def load(self, cell: Cell, device: torch.device) -> Checkpoint | None:
         """The checkpoint of a run; None if there is none, or none that can be used here."""
         if self.folder is None or cell in self._refused:
             return None
         try:
             content = torch.load(self.path(cell), weights_only=True, map_location="cpu")
-            for name, value in self._origin(cell, place).items():
+            for name, value in self._origin(cell, device).items():
                 if content.pop(name) != value:
                     raise ValueError(f"{name} is another one, now {value}")
             return Checkpoint(**content)
@@ -105,15 +107,15 @@ class Checkpoints:
             " ".join(why.split())[:200],
         )
 
-    def save(self, found: Iterable[tuple[Cell, Checkpoint]], place: torch.device) -> None:
+    def save(self, checkpoints: Iterable[tuple[Cell, Checkpoint]], device: torch.device) -> None:
         """Leave checkpoints; where they cannot be written, say so once and go on without."""
         if self.folder is None:
             return
         began = time.monotonic()
         try:
-            for cell, checkpoint in found:
+            for cell, checkpoint in checkpoints:
                 buffer = io.BytesIO()  # torch reports a full disk in words that name no cause
-                torch.save({**self._origin(cell, place), **checkpoint._asdict()}, buffer)
+                torch.save({**self._origin(cell, device), **checkpoint._asdict()}, buffer)
                 write_bytes(self.path(cell), buffer.getvalue())
         except OSError as error:
             if not self._is_warned:
@@ -137,27 +139,27 @@ class Checkpoints:
     def path(self, cell: Cell) -> Path:
         """Where the checkpoint of a run lies."""
         assert self.folder is not None
-        words = json.dumps([self.study, _words(cell)])
-        return self.folder / (hashlib.sha256(words.encode()).hexdigest()[:32] + SUFFIX)
+        key = json.dumps([self.study, _cell_key(cell)])
+        return self.folder / (hashlib.sha256(key.encode()).hexdigest()[:32] + SUFFIX)
 
-    def _origin(self, cell: Cell, place: torch.device) -> dict[str, Any]:
+    def _origin(self, cell: Cell, device: torch.device) -> dict[str, Any]:
         """What must be the same for a run to go on to the last bit."""
         return {
             "format": FORMAT,
             "study": self.study,
-            "cell": _words(cell),
+            "cell": _cell_key(cell),
             "extrap": __version__,
             "torch": str(torch.__version__),
-            "device": processor_of(place),
+            "device": processor_of(device),
         }
 
 
-def _words(cell: Cell) -> list[Any]:
+def _cell_key(cell: Cell) -> list[Any]:
     return [[list(pair) for pair in cell.size], [list(pair) for pair in cell.tuned], cell.seed]
 
 
-def processor_of(place: torch.device) -> str:
+def processor_of(device: torch.device) -> str:
     """What computes there: the name of a GPU, or what a CPU can do. Others round differently."""
-    if place.type == "cuda":
-        return torch.cuda.get_device_name(place)
-    return f"{place.type} {torch.backends.cpu.get_cpu_capability()}"
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{device.type} {torch.backends.cpu.get_cpu_capability()}"

@@ -25,11 +25,12 @@ from extrap.records.results import Encoded
 from extrap.training.packs import Pack
 from extrap.training.stacks import Stack
 from extrap.workloads import LoadedWorkload, load_workload
+from extrap.workloads.width_rules import WIDTH_COLUMN
 
-WIDTH = "width"
-TOLERANCE = 0.3
+FLAT_SLOPE = 0.3
 """Slopes this small are called flat: less than a factor of three over a factor of 32 in width."""
 CHECK_EXAMPLES = 256
+"""Held-out examples over which the change of an output is measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,11 +119,11 @@ def coordinate_check(
         Yang, Hu et al. 2022, arXiv 2203.03466, App. D.1; Yang and Hu 2021, arXiv 2011.14522,
         Desiderata of Sec. 5.
     """
-    if WIDTH not in spec.sizes:
+    if WIDTH_COLUMN not in spec.sizes:
         raise ValueError(
-            f"a coordinate check needs a size column {WIDTH!r}, got {sorted(spec.sizes)}."
+            f"a coordinate check needs a size column {WIDTH_COLUMN!r}, got {sorted(spec.sizes)}."
         )
-    chosen = tuple(sorted({int(w) for w in widths or spec.sizes[WIDTH]}))
+    chosen = tuple(sorted({int(w) for w in widths or spec.sizes[WIDTH_COLUMN]}))
     if chosen[0] < 1:
         raise ValueError(f"a width must be at least 1, got {chosen[0]}.")
     if len(chosen) < 2:
@@ -156,7 +157,7 @@ def _changes(
     spec: StudySpec, workload: LoadedWorkload, width: int, lr: float, device: torch.device
 ) -> dict[str, list[float]]:
     """Tensor → root mean square change of its outputs, one per seed."""
-    size = {column: min(values) for column, values in spec.sizes.items()} | {WIDTH: width}
+    size = {column: min(values) for column, values in spec.sizes.items()} | {WIDTH_COLUMN: width}
     size.pop("tokens", None)
     pack = Pack(
         workload=workload,
@@ -169,9 +170,9 @@ def _changes(
     batch = tuple(t[:CHECK_EXAMPLES].to(device) for t in workload.validation)
 
     def outputs() -> list[dict[str, torch.Tensor]]:
-        own = stack.parameters()
+        parameters = stack.parameters()
         return [
-            _outputs(workload, module, {n: p[m] for n, p in own.items()}, batch)
+            _outputs(workload, module, {n: p[m] for n, p in parameters.items()}, batch)
             for m in range(len(stack))
         ]
 
@@ -217,10 +218,10 @@ class _Recorder(TorchFunctionMode):
     ) -> Any:
         """Call the function, and look at what it was given."""
         result = func(*args, **(kwargs or {}))
-        given = [v for v in (*args, *(kwargs or {}).values()) if isinstance(v, torch.Tensor)]
+        tensors = [v for v in (*args, *(kwargs or {}).values()) if isinstance(v, torch.Tensor)]
         # a function of the tensor alone, say its transpose, is no output of a layer
-        if isinstance(result, torch.Tensor) and len(given) > 1:
-            for name in (self._names[id(v)] for v in given if id(v) in self._names):
+        if isinstance(result, torch.Tensor) and len(tensors) > 1:
+            for name in (self._names[id(v)] for v in tensors if id(v) in self._names):
                 self.outputs[name] = result.detach().clone()
         return result
 
@@ -232,7 +233,7 @@ def _coordinate(name: str, changes: np.ndarray, widths: Sequence[int]) -> Coordi
         slopes = np.polyfit(np.log(widths), np.log(np.maximum(changes, 1e-30)), 1)[0]
         slope, n = float(slopes.mean()), len(slopes)
         error = float(slopes.std(ddof=1)) / math.sqrt(n) if n > 1 else None
-        verdict = "flat" if abs(slope) <= TOLERANCE else "grows" if slope > 0 else "shrinks"
+        verdict = "flat" if abs(slope) <= FLAT_SLOPE else "grows" if slope > 0 else "shrinks"
     rms = np.sqrt((changes**2).mean(axis=1))
     return Coordinate(
         name=name, changes=tuple(rms.tolist()), slope=slope, slope_se=error, verdict=verdict

@@ -10,8 +10,8 @@ from functools import cache, partial
 
 import torch
 
-# Steps before the recording: libraries choose kernels and allocate workspaces in them.
 WARM_UP = 3
+"""Steps before the recording: libraries choose kernels and allocate workspaces in them."""
 
 Step = Callable[..., torch.Tensor]
 """Takes tensors, updates its own state in place, returns a tensor."""
@@ -47,8 +47,8 @@ class RecordedSteps:
 
     def put(self, inputs_K: Sequence[torch.Tensor]) -> None:
         """Copy the inputs of the next steps into the buffers and start at the first of them."""
-        for own, given in zip(self._inputs, inputs_K, strict=True):
-            own[: len(given)].copy_(given)
+        for buffer, values in zip(self._inputs, inputs_K, strict=True):
+            buffer[: len(values)].copy_(values)
         self._next.zero_()
 
     def do(self, kind: str, step: Step) -> torch.Tensor:
@@ -72,8 +72,8 @@ class RecordedSteps:
 
     def _take(self, step: Step) -> torch.Tensor:
         inputs = (
-            own.index_select(0, self._next)[0] if rows is None else own[self._next, rows]
-            for own, rows in zip(self._inputs, self._rows, strict=True)
+            buffer.index_select(0, self._next)[0] if rows is None else buffer[self._next, rows]
+            for buffer, rows in zip(self._inputs, self._rows, strict=True)
         )
         outputs = step(*inputs)
         losses_M = outputs if outputs.dim() == 1 else outputs[0]

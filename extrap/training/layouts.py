@@ -19,17 +19,19 @@ from extrap.training.packs import Pack
 from extrap.training.stacks import Stack
 
 DENORMAL = 1e-40
+"""A denormal number of 32 bits: 0 where the processor takes denormals for 0."""
 STACKS = (1, 2, 4, 8, 16, 32, 64)
-# Below this much work nothing is measured.
+"""Runs in one stack that are tried."""
 SMALL_WORK_S = 1.0
-# Seconds of training behind one time, and the fewest steps.
+"""Seconds of work below which nothing is measured."""
 MEASURE_S, MEASURE_STEPS = 0.05, 2
-# A larger stack must be that much cheaper a run; less is noise.
+"""Seconds of training behind one time, and the fewest steps."""
 GAIN = 0.97
-# Stacks this much costlier end the search, which goes from large to small ones. Where a step of a
-# run takes so long that calling operations costs little it goes from small to large ones, and ends
-# without a gain.
+"""Time of a run over that in a smaller stack, above which a larger one is no gain but noise."""
 WORSE, LONG_STEP_S = 1.05, 2e-3
+"""Stacks this much costlier end the search, which goes from large to small ones. Where a step of a
+run takes so many seconds, so that calling operations costs little, it goes from small to large
+ones, and ends without a gain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,30 +55,30 @@ class Layout:
         return f"{threads}, stacks of {self.at_once}{cost}"
 
 
-def choose_layout(pack: Pack, place: torch.device, *, n_threads: int = 1) -> Layout:
+def choose_layout(pack: Pack, device: torch.device, *, n_threads: int = 1) -> Layout:
     """The quickest layout for a pack, from a few steps of some of its runs.
 
     Every candidate gives the same result to the last bit, so the choice may follow the clock.
     """
     n_runs, steps = len(pack.cells), pack.recipes()[0].n_updates
-    if place.type != "cpu":
+    if device.type != "cpu":
         return Layout(n_threads=1, at_once=n_runs)
     first = min(n_runs, 8)
     with threads(1):
-        cost = {first: _run_step_s(pack, place, first)}
+        cost = {first: _run_step_s(pack, device, first)}
         if n_runs * steps * cost[first] < SMALL_WORK_S:
             return Layout(n_threads=1, at_once=min(n_runs, STACKS[-1]))
-        _measure_stacks(cost, pack, place, n_runs)
-    found = [Layout(n_threads=1, at_once=n, step_s=seconds) for n, seconds in cost.items()]
+        _measure_stacks(cost, pack, device, n_runs)
+    layouts = [Layout(n_threads=1, at_once=n, step_s=seconds) for n, seconds in cost.items()]
     if n_threads > 1:
         with threads(n_threads):
             for at_once in {1, min(n_runs, 4)}:
-                seconds = _run_step_s(pack, place, at_once)
-                found.append(Layout(n_threads=n_threads, at_once=at_once, step_s=seconds))
-    return min(found, key=lambda layout: layout.step_s)
+                seconds = _run_step_s(pack, device, at_once)
+                layouts.append(Layout(n_threads=n_threads, at_once=at_once, step_s=seconds))
+    return min(layouts, key=lambda layout: layout.step_s)
 
 
-def _measure_stacks(cost: dict[int, float], pack: Pack, place: torch.device, n_runs: int) -> None:
+def _measure_stacks(cost: dict[int, float], pack: Pack, device: torch.device, n_runs: int) -> None:
     """Time stacks that so many runs fall into evenly, one after the other until it gets worse."""
     is_long = min(cost.values()) > LONG_STEP_S
     limit = GAIN if is_long else WORSE
@@ -84,7 +86,7 @@ def _measure_stacks(cost: dict[int, float], pack: Pack, place: torch.device, n_r
     best = math.inf
     for at_once in sorted(even, reverse=not is_long):
         if at_once not in cost:
-            cost[at_once] = _run_step_s(pack, place, at_once)
+            cost[at_once] = _run_step_s(pack, device, at_once)
         if cost[at_once] > limit * best:
             return
         best = min(best, cost[at_once])
@@ -101,9 +103,9 @@ def threads(n: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _run_step_s(pack: Pack, place: torch.device, at_once: int) -> float:
+def _run_step_s(pack: Pack, device: torch.device, at_once: int) -> float:
     """Seconds of one step of one run in a stack of so many, with the largest batch of the run."""
-    stack = Stack(replace(pack, cells=pack.cells[:at_once]), place)
+    stack = Stack(replace(pack, cells=pack.cells[:at_once]), device)
     start = pack.recipes()[0].largest_from
     warm = start + 1
     _timed_steps(stack, start, warm)

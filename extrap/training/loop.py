@@ -58,15 +58,15 @@ def train(
         StopAsked: Training was asked to end; the runs have left their checkpoints.
     """
     started = time.perf_counter()
-    place = find_device(device)
+    torch_device = find_device(device)
     with without_denormals():
-        layout = layout or choose_layout(pack, place, n_threads=n_threads)
+        layout = layout or choose_layout(pack, torch_device, n_threads=n_threads)
         logger.info("%d runs: %s", len(pack.cells), layout)
         if on_layout is not None:
             on_layout(layout)
         with threads(layout.n_threads):
-            kept = checkpoints or Checkpoints(None, "")
-            runs = _train_or_halve(pack, place, layout.at_once, on_eval, kept)
+            checkpoints = checkpoints or Checkpoints(None, "")
+            runs = _train_or_halve(pack, torch_device, layout.at_once, on_eval, checkpoints)
     results = [_result(pack, run) for run in runs]
     wall_s = (time.perf_counter() - started) / len(results)
     return tuple(replace(result, wall_s=result.wall_s + wall_s) for result in results)
@@ -84,7 +84,7 @@ def n_gpus() -> int:
 
 def _train_or_halve(
     pack: Pack,
-    place: torch.device,
+    device: torch.device,
     at_once: int,
     on_eval: OnEval | None,
     checkpoints: Checkpoints,
@@ -92,26 +92,26 @@ def _train_or_halve(
     """Train all runs; out of memory, in two halves one after the other."""
     n_runs, began = len(pack.cells), time.perf_counter()
     try:
-        return _train_runs(pack, place, at_once, on_eval, checkpoints)
+        return _train_runs(pack, device, at_once, on_eval, checkpoints)
     except RuntimeError as error:
         if not is_out_of_memory(error) or n_runs == 1:
             raise
     logger.warning("out of memory with %d runs; training them in two halves", n_runs)
-    free_cached(place)
+    free_cached(device)
     middle = (n_runs + 1) // 2
     runs: list[Run] = []
-    for own in (slice(0, middle), slice(middle, n_runs)):
-        half = replace(pack, cells=pack.cells[own])
-        hear = on_eval and _of_part(on_eval, own, n_runs)
-        runs += _train_or_halve(half, place, min(at_once, middle), hear, checkpoints)
+    for span in (slice(0, middle), slice(middle, n_runs)):
+        half = replace(pack, cells=pack.cells[span])
+        hear = on_eval and _of_part(on_eval, span, n_runs)
+        runs += _train_or_halve(half, device, min(at_once, middle), hear, checkpoints)
         # finished, and not yet recorded should the other half be stopped
-        checkpoints.save(_news(runs, [], (time.perf_counter() - began) / n_runs), place)
+        checkpoints.save(_news(runs, [], (time.perf_counter() - began) / n_runs), device)
     return runs
 
 
 def _train_runs(
     pack: Pack,
-    place: torch.device,
+    device: torch.device,
     at_once: int,
     on_eval: OnEval | None,
     checkpoints: Checkpoints,
@@ -119,13 +119,13 @@ def _train_runs(
     """Train all runs, those that are furthest behind first."""
     checkpoints.begin()
     recipe, began = pack.recipes()[0], time.perf_counter()
-    runs, parts = begin_parts(pack, place, at_once=at_once, checkpoints=checkpoints)
+    runs, parts = begin_parts(pack, device, at_once=at_once, checkpoints=checkpoints)
     behind = min((part.step for part in parts), default=recipe.n_updates)
 
     def save() -> None:
         spent_s = (time.perf_counter() - began) / len(runs)
         unfinished = [part for part in parts if part.step < recipe.n_updates]
-        checkpoints.save(_news(runs, unfinished, spent_s), place)
+        checkpoints.save(_news(runs, unfinished, spent_s), device)
 
     def stop_if_asked() -> None:
         if checkpoints.is_asked():
@@ -144,10 +144,10 @@ def _train_runs(
             if checkpoints.is_due():
                 save()
         losses = tuple(run.loss_at(goal) for run in runs)
-        kept = None if on_eval is None else on_eval(goal, losses)
+        decisions = None if on_eval is None else on_eval(goal, losses)
         if goal == recipe.n_updates:
             break
-        for run, stays in zip(runs, kept or [True] * len(runs), strict=True):
+        for run, stays in zip(runs, decisions or [True] * len(runs), strict=True):
             if run.is_alive and run.step <= goal and not stays:
                 run.prune()
         parts = [part for part in parts if any(run.is_alive for run in part.runs)]
@@ -171,14 +171,14 @@ def _news(
             run.is_new = False
 
 
-def _of_part(on_eval: OnEval, own: slice, n_runs: int) -> OnEval:
+def _of_part(on_eval: OnEval, span: slice, n_runs: int) -> OnEval:
     """Hear of some runs of a pack as if of all of them."""
 
     def hear(step: int, losses: tuple[float, ...]) -> Sequence[bool] | None:
         everyone = [math.nan] * n_runs
-        everyone[own] = losses
-        kept = on_eval(step, tuple(everyone))
-        return None if kept is None else kept[own]
+        everyone[span] = losses
+        decisions = on_eval(step, tuple(everyone))
+        return None if decisions is None else decisions[span]
 
     return hear
 

@@ -45,6 +45,7 @@ MOST_STEPS = 512
 """Evenly spaced measured steps at which fewer are measured anyway: where |G|² is not significant
 by then, noise dominates."""
 HALVES = (torch.float16, torch.bfloat16)
+"""Types of 16 bits, of which norms are taken in 32."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,8 +161,8 @@ class NoiseMeter:
 
     def __repr__(self) -> str:
         rule = "every step" if self._every == 1 else f"one step in {self._every}"
-        found = str(self.estimate()) if self.history else self._why_nothing()
-        return f"NoiseMeter({found}; measures {rule}{', for now' * self._may_double})"
+        summary = str(self.estimate()) if self.history else self._why_nothing()
+        return f"NoiseMeter({summary}; measures {rule}{', for now' * self._may_double})"
 
     def estimate(self, *, last: int | None = None, level: float = 0.95) -> NoiseScale:
         """The noise scale with its interval.
@@ -179,10 +180,10 @@ class NoiseMeter:
         if last is not None and last < 1:
             raise ValueError(f"last must be at least 1 or None, got {last}.")
         squared, trace = self.moments
-        found = noise_scale_from_moments(
+        noise_scale = noise_scale_from_moments(
             squared[-last:] if last else squared, trace[-last:] if last else trace, level=level
         )
-        return replace(found, n_skipped=self.n_skipped)
+        return replace(noise_scale, n_skipped=self.n_skipped)
 
     @property
     def is_measuring(self) -> bool:
@@ -329,16 +330,16 @@ class NoiseMeter:
             if not (np.isfinite(small) and np.isfinite(big)):
                 self._n_not_finite += 1
                 continue
-            found = MeasuredStep(
+            measured = MeasuredStep(
                 step=step,
                 grad_sq_small=small,
                 grad_sq_big=big,
                 batch_small=self._batch_size,
                 batch_big=self._batch_size * round(total),
             )
-            self._history.append(found)
+            self._history.append(measured)
             squared, trace = gradient_moments(
-                small, big, batch_small=found.batch_small, batch_big=found.batch_big
+                small, big, batch_small=measured.batch_small, batch_big=measured.batch_big
             )
             old = (PAST * total for total in self._sums)
             new = ((1 - PAST) * float(part[0]) for part in (squared, trace))

@@ -62,10 +62,10 @@ class Pack:
 
     def n_kept(self) -> int | None:
         """Different training examples of a run, where they are a size; else None."""
-        kept = self.size.get(EXAMPLES)
-        if kept is not None and not (kept >= 1 and kept == int(kept)):
-            raise ValueError(f"{EXAMPLES} must be a whole number above 0, got {kept:g}.")
-        return None if kept is None else int(kept)
+        n_examples = self.size.get(EXAMPLES)
+        if n_examples is not None and not (n_examples >= 1 and n_examples == int(n_examples)):
+            raise ValueError(f"{EXAMPLES} must be a whole number above 0, got {n_examples:g}.")
+        return None if n_examples is None else int(n_examples)
 
 
 def flops_6nd(n_params: int, n_tokens: int) -> float:
@@ -84,5 +84,9 @@ def run_flops(workload: LoadedWorkload, size: Mapping[str, float], n_tokens: int
 
     A workload may define `flops(size, n_tokens)`, of the model's size and the predicted tokens.
     """
-    own = getattr(workload, "flops", None)
-    return own(size, n_tokens) if own else flops_6nd(workload.n_params(size), n_tokens)
+    count_flops = getattr(workload, "flops", None)
+    return (
+        count_flops(size, n_tokens)
+        if count_flops
+        else flops_6nd(workload.n_params(size), n_tokens)
+    )

@@ -14,14 +14,14 @@ from extrap.training.checkpoints import Checkpoint, Checkpoints
 from extrap.training.packs import Pack
 from extrap.training.stacks import Stack
 
-# Held-out tokens and, at least, examples behind a point of the curve; initial and final loss are
-# measured on all.
 CURVE_TOKENS, CURVE_EXAMPLES = 1024, 64
-# A run is given up when it was above its initial loss for this part of all evaluations in a row.
-HOPELESS = 0.2
-# On a GPU a pack shrinks only when this part of it is gone: the step is recorded again then.
+"""Held-out tokens and, at least, examples behind a point of the curve; initial and final loss are
+measured on all."""
+DIVERGED_EVALS_SHARE = 0.2
+"""Part of all evaluations, in a row, that a run was above its initial loss when it is given up."""
 WORTH_RECORDING = 0.25
-RECORDED = (
+"""Part of a pack that is gone when it shrinks on a GPU, where the step is recorded again then."""
+CHECKPOINT_FIELDS = (
     "initial_loss",
     "initial_curve_loss",
     "status",
@@ -59,7 +59,7 @@ class Run:
         return Checkpoint(
             step=self.step,
             spent_s=self.spent_s + spent_s,
-            record={name: copy(getattr(self, name)) for name in RECORDED},
+            record={name: copy(getattr(self, name)) for name in CHECKPOINT_FIELDS},
             tensors=tensors,
         )
 
@@ -108,14 +108,14 @@ class StackPart:
         self.step = stop
         losses = self.stack.evaluate(None if is_last else self._n_curve_examples())
         n_evals = len(evaluation_steps(recipe))
-        patience = 1 if is_last else max(3, math.ceil(HOPELESS * n_evals))
+        patience = 1 if is_last else max(3, math.ceil(DIVERGED_EVALS_SHARE * n_evals))
         moments = self.stack.gradient_moments()
-        for run, step, loss, found in zip(self.runs, broke_at, losses, moments, strict=True):
+        for run, step, loss, run_moments in zip(self.runs, broke_at, losses, moments, strict=True):
             if not run.is_alive:
                 continue
             run.step, run.is_new = stop, True
-            if found is not None:
-                run.gradients.append((stop, *found))
+            if run_moments is not None:
+                run.gradients.append((stop, *run_moments))
             if step is not None:
                 run.diverge(step)
             else:
@@ -142,33 +142,35 @@ def evaluation_steps(recipe: Recipe) -> tuple[int, ...]:
 
 
 def begin_parts(
-    pack: Pack, place: torch.device, *, at_once: int, checkpoints: Checkpoints
+    pack: Pack, device: torch.device, *, at_once: int, checkpoints: Checkpoints
 ) -> tuple[list[Run], list[StackPart]]:
     """All runs of a pack, in its order, and parts of those that are to be trained.
 
     Runs that have made as many updates share stacks.
     """
     recipe = pack.recipes()[0]
-    found = [checkpoints.load(cell, place) for cell in pack.cells]
+    loaded = [checkpoints.load(cell, device) for cell in pack.cells]
     runs = [
-        Run(cell, step=own.step, spent_s=own.spent_s, **own.record) if own else Run(cell)
-        for cell, own in zip(pack.cells, found, strict=True)
+        Run(cell, step=checkpoint.step, spent_s=checkpoint.spent_s, **checkpoint.record)
+        if checkpoint
+        else Run(cell)
+        for cell, checkpoint in zip(pack.cells, loaded, strict=True)
     ]
     parts: list[StackPart] = []
     for chosen in _groups(runs, recipe, at_once):
         some = replace(pack, cells=tuple(pack.cells[i] for i in chosen))
-        stack = Stack(some, place, data=parts[0].stack.data if parts else None)
+        stack = Stack(some, device, data=parts[0].stack.data if parts else None)
         parts.append(StackPart(stack, [runs[i] for i in chosen], runs[chosen[0]].step))
         if parts[-1].step == 0:
             parts[-1].begin()
             continue
         try:
-            left = [each.tensors for i in chosen if (each := found[i])]
+            left = [checkpoint.tensors for i in chosen if (checkpoint := loaded[i])]
             stack.restore(left, parts[-1].step)
         except (LookupError, TypeError, ValueError, RuntimeError) as error:
             for cell in some.cells:
                 checkpoints.refuse(cell, str(error))
-            return begin_parts(pack, place, at_once=at_once, checkpoints=checkpoints)
+            return begin_parts(pack, device, at_once=at_once, checkpoints=checkpoints)
     return runs, parts
 
 
@@ -182,7 +184,7 @@ def _groups(runs: list[Run], recipe: Recipe, at_once: int) -> list[list[int]]:
         if run.is_alive and run.step < recipe.n_updates:
             by_step.setdefault(run.step, []).append(i)
     return [
-        own[first : first + at_once]
-        for _, own in sorted(by_step.items())
-        for first in range(0, len(own), at_once)
+        indices[first : first + at_once]
+        for _, indices in sorted(by_step.items())
+        for first in range(0, len(indices), at_once)
     ]

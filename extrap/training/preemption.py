@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 CHECKPOINTS = Path(".extrap/checkpoints")
-EVERY_S = 60.0
+"""Where checkpoints lie by default."""
+CHECKPOINT_EVERY_S = 60.0
 """Seconds between two checkpoints of a run that nobody asks to stop."""
 NO_CHECKPOINTS = (
     "checkpoints need a writable folder with free space, got %s (%s); training continues without "
@@ -45,7 +46,7 @@ class Preemption:
     """
 
     def __init__(
-        self, folder: str | Path | None = CHECKPOINTS, *, every_s: float = EVERY_S
+        self, folder: str | Path | None = CHECKPOINTS, *, every_s: float = CHECKPOINT_EVERY_S
     ) -> None:
         if "://" in str(folder):
             raise ValueError(f"checkpoints lie in a folder, got the address {folder}; mount it.")

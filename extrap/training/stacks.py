@@ -31,21 +31,22 @@ from extrap.workloads import (
     width_rules,
 )
 
-# A seed's initialisation and its data come from different streams of torch's generator.
 DATA_STREAM = 2**31
+"""Added to a seed where its data are drawn: its initialisation comes from another stream."""
 RANDOM = "random state"
 """Of a seed's data stream, in a run's snapshot."""
-# Examples and predicted tokens of one evaluation pass, by the model's size alone, so that sums do
-# not depend on the number of runs: few enough for the outputs of some small runs to stay in a
-# processor's cache, and enough for the products of a large one.
 EVALUATION_EXAMPLES, EVALUATION_TOKENS = 256, 512
+"""Examples and predicted tokens of one evaluation pass, by the model's size alone, so that sums do
+not depend on the number of runs: few enough for the outputs of some small runs to stay in a
+processor's cache, and enough for the products of a large one."""
 LARGE_MODEL, LARGE_EVALUATION = 2**17, 1024
-# A batch in which the noise of gradients is measured is taken in so many parts. With n of them the
-# variance of |G|² goes as n / (n - 1); twice as many measurements with 2 cost as much as with 4.
+"""Parameters from which a model is a large one, and predicted tokens of its evaluation pass."""
 NOISE_PARTS = 2
-# Largest size in bytes of the batches that are read at once, by type of device: reading several
-# steps in one operation costs less than an operation per step.
+"""Parts in which a batch is taken where the noise of gradients is measured. With n of them the
+variance of |G|² goes as n / (n - 1); twice as many measurements with 2 cost as much as with 4."""
 READ_BYTES = {"cpu": 2**17, "cuda": 2**22}
+"""Largest size in bytes of the batches that are read at once, by type of device: reading several
+steps in one operation costs less than an operation per step."""
 
 
 class _Loss(nn.Module):
@@ -94,8 +95,8 @@ class Stack:
         seeds = sorted({cell.seed for cell in pack.cells})
         self._begin_streams(pack, seeds)
         self.data = data or (
-            self._place(pack.workload.training),
-            self._place(pack.workload.validation),
+            self._to_device(pack.workload.training),
+            self._to_device(pack.workload.validation),
         )
         self._training, self._held_out = self.data
         self._begin_models(pack, [_initial(pack, seed) for seed in seeds])
@@ -104,9 +105,9 @@ class Stack:
     def _begin_streams(self, pack: Pack, seeds: list[int]) -> None:
         """One generator per seed, the examples it has, and which of them each run takes."""
         self._generators = [torch.Generator().manual_seed(s + DATA_STREAM) for s in seeds]
-        kept = take_rows(pack.workload, pack.n_kept(), seeds)
-        self._kept_S = [
-            None if kept is None else torch.from_numpy(kept[s]) for s in range(len(seeds))
+        pools = take_rows(pack.workload, pack.n_kept(), seeds)
+        self._pools_S = [
+            None if pools is None else torch.from_numpy(pools[s]) for s in range(len(seeds))
         ]
         streams = [seeds.index(cell.seed) for cell in pack.cells]
         self._streams_M = torch.tensor(streams).to(self._device)
@@ -158,11 +159,11 @@ class Stack:
             for n_steps, batch_size in self._stretches(start, stop):
                 rows_KSB = self._draw(n_steps, batch_size).to(self._device)
                 for batches in self._read(rows_KSB):
-                    own = slice(done, done + len(batches[0]))
+                    span = slice(done, done + len(batches[0]))
                     do, finish = self._step_functions(
-                        batch_size, rates_KM[own], batches, losses_KM[own]
+                        batch_size, rates_KM[span], batches, losses_KM[span]
                     )
-                    while done < own.stop:
+                    while done < span.stop:
                         done += 1
                         if every > 0 and batch_size > 1 and (start + done) % every == 0:
                             outputs = do("measured", self._measured_step)
@@ -237,8 +238,8 @@ class Stack:
         With the number of updates made it fixes what `advance` does, to the last bit.
         """
         stream = self._generators[int(self._streams_M[run])]
-        own = {name: t[run].detach().cpu().clone() for name, t in self._live().items()}
-        return {**own, RANDOM: stream.get_state()}
+        state = {name: t[run].detach().cpu().clone() for name, t in self._live().items()}
+        return {**state, RANDOM: stream.get_state()}
 
     @torch.no_grad()
     def restore(self, snapshots: Sequence[Mapping[str, torch.Tensor]], step: int) -> None:
@@ -265,7 +266,7 @@ class Stack:
         has its own input.
         """
         streams = self._streams_M.tolist()
-        in_a_row = [len(list(own)) for _, own in groupby(streams)]
+        in_a_row = [len(list(group)) for _, group in groupby(streams)]
         n_each = math.gcd(*in_a_row) if self._shares_inputs else 1
         return self._streams_M[::n_each].contiguous(), self._streams_M
 
@@ -293,12 +294,12 @@ class Stack:
         for first in range(n_parts):
             # every so manyth example: a batch may be ordered, as one per stretch of a text is
             part = tuple(t[:, first::n_parts] for t in batch)
-            n_own = part[0].shape[1]
+            n_in_part = part[0].shape[1]
             losses_M, gradients = self._gradients(part)
-            losses.append(losses_M * (n_own / n_examples))
-            if n_own == n_examples // n_parts:
+            losses.append(losses_M * (n_in_part / n_examples))
+            if n_in_part == n_examples // n_parts:
                 squares.append(squares_by_run(gradients))
-            torch._foreach_mul_(gradients, n_own / n_examples)
+            torch._foreach_mul_(gradients, n_in_part / n_examples)
             if total:
                 torch._foreach_add_(total, gradients)
             else:
@@ -345,8 +346,10 @@ class Stack:
             by_run = zip(*(p.unbind() for p in parameters), strict=True)
             return torch.stack(
                 [
-                    self._call(own, [b[m] for b in buffers], of_run)
-                    for m, (own, of_run) in enumerate(zip(by_run, batches, strict=False))
+                    self._call(run_parameters, [b[m] for b in buffers], run_batch)
+                    for m, (run_parameters, run_batch) in enumerate(
+                        zip(by_run, batches, strict=False)
+                    )
                 ]
             )
         with sdpa_kernel(SDPBackend.MATH):  # the other kernels have no batching rule on a CPU
@@ -368,8 +371,8 @@ class Stack:
         """Give a module with a run axis the stacked tensors for good: swapping them costs time."""
         if not self._has_run_axis:
             return
-        own = zip(self._names, self._parameters, strict=True)
-        for name, tensor in (*own, *zip(self._buffer_names, self._buffers, strict=True)):
+        parameters = zip(self._names, self._parameters, strict=True)
+        for name, tensor in (*parameters, *zip(self._buffer_names, self._buffers, strict=True)):
             path, _, leaf = name.rpartition(".")
             module: Any = self._template.get_submodule(path)
             (module._parameters if leaf in module._parameters else module._buffers)[leaf] = tensor
@@ -411,7 +414,7 @@ class Stack:
     def _stretches(self, start: int, stop: int) -> list[tuple[int, int]]:
         """Numbers of steps from one to another that have one batch size, and that size."""
         sizes = (self._recipes[0].phase_at(step).batch_size for step in range(start, stop))
-        return [(len(list(own)), size) for size, own in groupby(sizes)]
+        return [(len(list(group)), size) for size, group in groupby(sizes)]
 
     def _step_functions(
         self,
@@ -449,9 +452,9 @@ class Stack:
         shape = (n_steps, n_examples)
         rows_SKB = [
             self._workload.draw_batches(*shape, generator)
-            if kept is None
-            else kept[torch.randint(len(kept), shape, generator=generator)]
-            for generator, kept in zip(self._generators, self._kept_S, strict=True)
+            if pool is None
+            else pool[torch.randint(len(pool), shape, generator=generator)]
+            for generator, pool in zip(self._generators, self._pools_S, strict=True)
         ]
         return torch.stack(rows_SKB, 1)
 
@@ -469,7 +472,7 @@ class Stack:
         n_bytes += 16 * len(self)  # a rate and a loss of every run
         return max(1, READ_BYTES.get(self._device.type, READ_BYTES["cuda"]) // n_bytes)
 
-    def _place(self, tensors: Batch) -> Batch:
+    def _to_device(self, tensors: Batch) -> Batch:
         return tuple(t.to(self._device) for t in self._as_dtype(tensors))
 
     def _as_dtype(self, tensors: Batch) -> Batch:
@@ -483,9 +486,9 @@ class Stack:
         scale_M = _doubles([recipe.init_scale for recipe in self._recipes]).to(self._device)
         stacked = []
         for name in self._names:
-            values_S = torch.stack([own[name].detach() for own in by_seed])
-            for own in by_seed[1:]:  # the first module becomes the template
-                own[name].data = own[name].data.new_empty(0)
+            values_S = torch.stack([named[name].detach() for named in by_seed])
+            for named in by_seed[1:]:  # the first module becomes the template
+                named[name].data = named[name].data.new_empty(0)
             values_S = values_S.to(self._device, self._dtype) * rules[name].init
             values_M = values_S[self._streams_M]
             if values_M.dim() > 2:
@@ -496,19 +499,19 @@ class Stack:
     def _stacked_buffers(self, modules: list[_Loss]) -> list[torch.Tensor]:
         by_seed = [dict(module.named_buffers()) for module in modules]
         self._buffer_names = list(by_seed[0])
-        stacked = (torch.stack([own[name] for own in by_seed]) for name in self._buffer_names)
-        return [t[self._streams_M] for t in self._place(tuple(stacked))]
+        stacked = (torch.stack([named[name] for named in by_seed]) for name in self._buffer_names)
+        return [t[self._streams_M] for t in self._to_device(tuple(stacked))]
 
     def _matrices(self, rules: Mapping[str, TensorRule]) -> list[bool]:
         """Which tensors Muon orthogonalises."""
         named = zip(self._names, self._parameters, strict=True)
-        found = [is_orthogonalized(rules[name].role, p.dim() - 1) for name, p in named]
-        if self._recipes[0].optimizer == "muon" and not any(found):
+        is_matrix = [is_orthogonalized(rules[name].role, p.dim() - 1) for name, p in named]
+        if self._recipes[0].optimizer == "muon" and not any(is_matrix):
             raise ValueError(
                 "muon needs matrices of which both sides grow with the size column 'width', "
                 "this model has none; use optimizer='adamw', or rename the column."
             )
-        return found
+        return is_matrix
 
     def _set_clips(self) -> None:
         """Largest norm of every run's gradient; nothing if none is limited."""

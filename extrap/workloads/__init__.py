@@ -55,6 +55,7 @@ WORKLOADS: Mapping[str, Callable[[Mapping[str, object]], LoadedWorkload]] = {
     "bytes-transformer": BytesTransformer,
 }
 MEMBERS = sorted(name for name in vars(LoadedWorkload) if not name.startswith("_"))
+"""What a workload of your own must have."""
 
 
 def load_workload(workload: Workload) -> LoadedWorkload:
@@ -76,8 +77,8 @@ class _Plugin:
 
     def __init__(self, workload: LoadedWorkload, source: bytes) -> None:
         self._workload = workload
-        own = {"source_sha256": hashlib.sha256(source).hexdigest()}
-        self.fingerprint: Mapping[str, str | int | float] = {**workload.fingerprint, **own}
+        source_hash = {"source_sha256": hashlib.sha256(source).hexdigest()}
+        self.fingerprint: Mapping[str, str | int | float] = {**workload.fingerprint, **source_hash}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(vars(self)["_workload"], name)

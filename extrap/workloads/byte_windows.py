@@ -14,6 +14,7 @@ from extrap.workloads.corpus import read_corpus
 from extrap.workloads.workload import Batch, TensorWorkload
 
 N_BYTES = 256
+"""Different bytes: the classes that are predicted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,8 +49,8 @@ class BytesMLP(ByteWindows):
 
     tokens_per_example = 1
 
-    def __init__(self, given: Mapping[str, object]) -> None:
-        self.options = read_options("bytes-mlp", Options, given)
+    def __init__(self, options: Mapping[str, object]) -> None:
+        self.options = read_options("bytes-mlp", Options, options)
         super().__init__("bytes-mlp", self.options)
 
     def build(self, size: Mapping[str, float]) -> nn.Module:

@@ -14,10 +14,12 @@ import numpy as np
 from extrap.errors import DataError
 
 STDLIB = "stdlib"
-# Distributions ship different tests and packages; without them all have the same 11 to 12 MB.
+"""Names Python's own source as the corpus."""
 NOT_STDLIB = frozenset(
     {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
 )
+"""Folders left out of it: distributions ship different tests and packages; without them all have
+the same 11 to 12 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,9 +49,9 @@ def read_corpus(source: str, *, n_bytes: int, validation_bytes: int) -> Corpus:
         )
     files = _files(root, NOT_STDLIB, ".py") if is_stdlib else _files(root)
     validation, training, n_files = _split(files, n_bytes, validation_bytes)
-    found = len(validation) + len(training)
+    n_read = len(validation) + len(training)
     least = n_bytes if is_stdlib else 2 * validation_bytes
-    if found < least or len(training) < min(validation_bytes, n_bytes - validation_bytes):
+    if n_read < least or len(training) < min(validation_bytes, n_bytes - validation_bytes):
         raise DataError(
             f"the corpus needs {least:,} bytes, {validation_bytes:,} of them held out in "
             f"separate files; {source!r} gave {len(validation):,} held out and "
@@ -97,12 +99,12 @@ def _files(root: Path, left_out: frozenset[str] = frozenset(), suffix: str = "")
 
     They come by the hash of their relative path: a shuffle that every machine agrees on.
     """
-    found = []
+    files = []
     for folder, folders, names in os.walk(root, onerror=_fail, followlinks=True):
         folders[:] = [
             name for name in folders if not name.startswith(".") and name not in left_out
         ]
         paths = (Path(folder, name) for name in names if not name.startswith("."))
-        found += [path for path in paths if path.name.endswith(suffix) and path.is_file()]
-    found.sort(key=lambda p: hashlib.sha256(p.relative_to(root).as_posix().encode()).hexdigest())
-    return found
+        files += [path for path in paths if path.name.endswith(suffix) and path.is_file()]
+    files.sort(key=lambda p: hashlib.sha256(p.relative_to(root).as_posix().encode()).hexdigest())
+    return files

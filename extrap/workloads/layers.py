@@ -20,7 +20,8 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-TINY = torch.finfo(torch.float32).tiny
+SMALLEST_PROBABILITY = torch.finfo(torch.float32).tiny
+"""Keeps the logarithm of a probability that is rounded to 0 finite."""
 
 
 def linear(
@@ -128,12 +129,12 @@ def _swapped(t: torch.Tensor, n_first: int, n_last: int) -> torch.Tensor:
     """(S, B, M / S · O) to (M, B, O), or back; `n_first` and `n_last` are those of the result."""
     if n_first == len(t):
         return t
-    made = t.new_empty(n_first, t.shape[1], n_last)  # no view: see `linear`
+    out = t.new_empty(n_first, t.shape[1], n_last)  # no view: see `linear`
     if n_first > len(t):
-        made.unflatten(0, (len(t), -1)).copy_(t.unflatten(2, (-1, n_last)).transpose(1, 2))
+        out.unflatten(0, (len(t), -1)).copy_(t.unflatten(2, (-1, n_last)).transpose(1, 2))
     else:
-        made.unflatten(2, (-1, t.shape[2])).copy_(t.unflatten(0, (n_first, -1)).transpose(1, 2))
-    return made
+        out.unflatten(2, (-1, t.shape[2])).copy_(t.unflatten(0, (n_first, -1)).transpose(1, 2))
+    return out
 
 
 def _as_multiplied(*factors: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -189,11 +190,12 @@ def _sums_by_row(g_MPO: torch.Tensor, rows_SP: torch.Tensor, n_rows: int) -> tor
     n_runs, n_places, n_out = g_MPO.shape
     rows, kind = rows_SP.numpy(), np.min_scalar_type(n_rows - 1)  # short ones sort faster
     order_SP = np.argsort(rows.astype(kind), axis=1, kind="stable").astype(np.int32)
-    counts_SV = np.stack([np.bincount(own, minlength=n_rows) for own in rows])
+    counts_SV = np.stack([np.bincount(row, minlength=n_rows) for row in rows])
     starts_SV = (counts_SV.cumsum(1) - counts_SV).astype(np.int32)
     first_SR1 = np.arange(0, n_runs * n_places, n_places, dtype=np.int32).reshape(len(rows), -1, 1)
     places, offsets = (
-        torch.from_numpy((own[:, None] + first_SR1).reshape(-1)) for own in (order_SP, starts_SV)
+        torch.from_numpy((indices[:, None] + first_SR1).reshape(-1))
+        for indices in (order_SP, starts_SV)
     )
     sums = functional.embedding_bag(places, g_MPO.view(-1, n_out), offsets, mode="sum")
     return sums.view(n_runs, n_rows, n_out)
@@ -209,7 +211,7 @@ class _CrossEntropy(torch.autograd.Function):
             log_p_MBV = torch.log_softmax(logits_MBV, -1)
             return -log_p_MBV.gather(-1, at_MB1).mean((1, 2))
         p_MBV = torch.softmax(logits_MBV, -1)
-        loss_M = -p_MBV.gather(-1, at_MB1).clamp_min(TINY).log().mean((1, 2))
+        loss_M = -p_MBV.gather(-1, at_MB1).clamp_min(SMALLEST_PROBABILITY).log().mean((1, 2))
         ctx.save_for_backward(p_MBV, at_MB1)
         return loss_M
 

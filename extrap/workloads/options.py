@@ -12,16 +12,16 @@ from extrap.errors import nearest
 T = TypeVar("T")
 
 
-def read_options(workload: str, kind: type[T], given: Mapping[str, object]) -> T:
+def read_options(workload: str, kind: type[T], options: Mapping[str, object]) -> T:
     """Fill a dataclass of options, all of which have defaults of type `str`, `int` or `float`.
 
     Text may not be empty. Whole numbers are above 0, or not below it where the default is 0. Real
     ones are finite and not below 0.
     """
     defaults = {option.name: option.default for option in fields(cast(Any, kind))}
-    for name in given:
+    for name in options:
         require_known(f"option of {workload}", name, defaults)
-    values: dict[str, Any] = {**defaults, **given}
+    values: dict[str, Any] = {**defaults, **options}
     for name, value in values.items():
         default = defaults[name]
         if isinstance(default, str):
@@ -52,10 +52,10 @@ def whole_sizes(
     return {column: int(size.get(column, default or 0)) for column, default in columns.items()}
 
 
-def require_known(kind: str, given: str, known: Iterable[str]) -> None:
+def require_known(kind: str, name: str, choices: Iterable[str]) -> None:
     """Raise unless a name is one of the known ones; say the nearest one and list all."""
-    names = sorted(known)
-    if given not in names:
-        near = nearest(given, names)
+    names = sorted(choices)
+    if name not in names:
+        near = nearest(name, names)
         hint = f"{near} There are: " if near else "choose one of "
-        raise ValueError(f"unknown {kind} {given!r}; {hint}{', '.join(names)}.")
+        raise ValueError(f"unknown {kind} {name!r}; {hint}{', '.join(names)}.")

@@ -27,8 +27,10 @@ from torch import nn
 
 from extrap.workloads.workload import build_without_memory, embedding_tables
 
-WIDTH = "width"
-INPUT, HIDDEN, OUTPUT, FIXED = "input", "hidden", "output", "fixed"
+WIDTH_COLUMN = "width"
+"""The size column that width rules scale by."""
+INPUT_ROLE, HIDDEN_ROLE, OUTPUT_ROLE, FIXED_ROLE = "input", "hidden", "output", "fixed"
+"""What of a tensor grows with the width: its outputs, both sides, its inputs, nothing."""
 
 Build = Callable[[Mapping[str, float]], nn.Module]
 
@@ -53,9 +55,9 @@ def tensor_roles(build: Build, size: Mapping[str, float]) -> dict[str, str]:
     A model without a `width` among its sizes has only fixed tensors.
     """
     here = _tensors(build, size)
-    if WIDTH not in size:
-        return dict.fromkeys(here, FIXED)
-    wider = _tensors(build, {**size, WIDTH: 2 * size[WIDTH]})
+    if WIDTH_COLUMN not in size:
+        return dict.fromkeys(here, FIXED_ROLE)
+    wider = _tensors(build, {**size, WIDTH_COLUMN: 2 * size[WIDTH_COLUMN]})
     return {name: _role(tensor, wider[name].shape) for name, tensor in here.items()}
 
 
@@ -82,23 +84,23 @@ def width_rules(
     roles = tensor_roles(build, size)
     if parametrization == "standard":
         return {name: TensorRule(role) for name, role in roles.items()}
-    if WIDTH not in size:
+    if WIDTH_COLUMN not in size:
         raise ValueError(
-            f"muP needs the size column {WIDTH!r}, got {sorted(size)}; rename it, or use "
+            f"muP needs the size column {WIDTH_COLUMN!r}, got {sorted(size)}; rename it, or use "
             "parametrization='standard'."
         )
-    m = size[WIDTH] / base_width
+    m = size[WIDTH_COLUMN] / base_width
     rates = {
-        INPUT: m if optimizer == "sgd" else 1.0,
-        HIDDEN: 1.0 if optimizer == "sgd" else 1.0 / m,
-        OUTPUT: 1.0 / m,
-        FIXED: 1.0,
+        INPUT_ROLE: m if optimizer == "sgd" else 1.0,
+        HIDDEN_ROLE: 1.0 if optimizer == "sgd" else 1.0 / m,
+        OUTPUT_ROLE: 1.0 / m,
+        FIXED_ROLE: 1.0,
     }
     rules = {}
     for name, (shape, _, weight) in _tensors(build, size).items():
         role = roles[name]
-        init = 1.0 / math.sqrt(m) if role == OUTPUT else 1.0
-        if roles.get(weight) in (HIDDEN, OUTPUT):
+        init = 1.0 / math.sqrt(m) if role == OUTPUT_ROLE else 1.0
+        if roles.get(weight) in (HIDDEN_ROLE, OUTPUT_ROLE):
             # PyTorch draws weights and biases of a layer with an sd of 1 / √fan-in, which grows
             init = math.sqrt(m)
         by_muon = optimizer == "muon" and is_orthogonalized(role, len(shape))
@@ -108,7 +110,7 @@ def width_rules(
 
 def is_orthogonalized(role: str, n_axes: int) -> bool:
     """Whether Muon takes a tensor: a matrix that grows on both sides; AdamW has the others."""
-    return role == HIDDEN and n_axes == 2
+    return role == HIDDEN_ROLE and n_axes == 2
 
 
 def _tensors(build: Build, size: Mapping[str, float]) -> dict[str, _Tensor]:
@@ -128,7 +130,7 @@ def _tensors(build: Build, size: Mapping[str, float]) -> dict[str, _Tensor]:
 def _role(tensor: _Tensor, wider: tuple[int, ...]) -> str:
     grows = [a != b for a, b in zip(tensor.shape, wider, strict=True)]
     if not any(grows):
-        return FIXED
+        return FIXED_ROLE
     if sum(grows) > 1:
-        return HIDDEN
-    return INPUT if tensor.is_table or grows[0] else OUTPUT
+        return HIDDEN_ROLE
+    return INPUT_ROLE if tensor.is_table or grows[0] else OUTPUT_ROLE

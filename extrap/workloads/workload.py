@@ -21,6 +21,7 @@ Batch = tuple[torch.Tensor, ...]
 POOL_STREAM = 2**32
 """Added to a run's seed where its examples are drawn: pools, starts and batches are apart."""
 DRAWS = frozenset({"normal_", "uniform_", "trunc_normal_", "xavier_uniform_", "kaiming_uniform_"})
+"""Functions that draw the initial values of a tensor in place."""
 
 
 class LoadedWorkload(Protocol):

@@ -162,7 +162,7 @@ def test_errors_name_options_and_hide_passwords(called):
 @pytest.mark.parametrize("retries_s", [0.0, 600.0])
 def test_long_work_is_announced_and_short_work_is_not(monkeypatch, retries_s):
     said = Event()
-    monkeypatch.setattr(printing, "WAIT_S", retries_s)
+    monkeypatch.setattr(printing, "REPORT_AFTER_S", retries_s)
     monkeypatch.setattr(printing, "say", lambda text, err: said.set())
     with printing.reports_progress("reading runs.csv"):
         assert retries_s or said.wait(60)

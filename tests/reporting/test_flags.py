@@ -11,7 +11,7 @@ from extrap.analyses.batch_size import FLAGS as BATCH_FLAGS
 from extrap.analyses.sweep.flags import MEANINGS, explain_parameter
 from extrap.laws import LAWS
 from extrap.registry import meanings
-from extrap.reporting.flags import UNKNOWN, explain_flag, explain_flags
+from extrap.reporting.flags import UNKNOWN_MEANING, explain_flag, explain_flags
 
 
 def test_every_flag_of_every_analysis_is_explained():
@@ -21,7 +21,7 @@ def test_every_flag_of_every_analysis_is_explained():
             found = explain_flag(f"{flag}: 1 of 2", flags)
             assert (found.name, found.detail) == (flag, "1 of 2")
             assert (found.meaning, found.why, found.action) == parts
-            assert len({*parts, UNKNOWN[2]}) == 4, flag
+            assert len({*parts, UNKNOWN_MEANING[2]}) == 4, flag
 
 
 def test_an_imprecise_loss_has_one_reason_and_other_flags_all_they_concern():

@@ -67,8 +67,8 @@ def excess_curve(size, tuned, seed):
     return (1 + size["width"] ** -0.5) * np.exp(0.03 * np.log2(64 * tuned["lr"]) ** 2 + noise)
 
 
-def answered(answer, known=None):
-    return read_answer(answer, CELL, wall_s=2.0, known=known or {})
+def answered(answer, size_values=None):
+    return read_answer(answer, CELL, wall_s=2.0, size_values=size_values or {})
 
 
 def test_stored_runs_that_the_study_does_not_name_any_more_are_announced(tmp_path):

@@ -6,12 +6,12 @@ from typing import Any
 
 from extrap.commands.analysis import Printed, analysis
 from extrap.commands.inputs import announced, opened
-from extrap.commands.option_table import READING
+from extrap.commands.option_table import READING_OPTIONS
 
 
 @analysis(
     "allocate SOURCE",
-    f"loss {READING} level details",
+    f"loss {READING_OPTIONS} level details",
     """
     --flops FLOAT | Compute budget, in FLOPs. [required]
     --params COLUMN | Column of parameters; default by name.

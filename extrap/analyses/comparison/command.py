@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from extrap.commands.analysis import DEVIATES, FINE, UNDECIDED, Printed, analysis
+from extrap.commands.analysis import EXIT_DEVIATES, EXIT_FINE, EXIT_UNDECIDED, Printed, analysis
 from extrap.commands.inputs import read_table, renamings, target_of
-from extrap.commands.option_table import READING
+from extrap.commands.option_table import READING_OPTIONS
 
 if TYPE_CHECKING:
     from extrap.analyses.comparison import Comparison
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @analysis(
     "compare SOURCES...",
-    f"size tune loss seed {READING} level fix price flops_per_second output details",
+    f"size tune loss seed {READING_OPTIONS} level fix price flops_per_second output details",
     """
     --at SIZE | Target size: 4096, or params=1e9,tokens=2e10.
     --names TEXT | Names of the recipes, separated by commas; default: file names.
@@ -97,14 +97,16 @@ def compare_command(
     )
     return Printed(
         comparison,
-        code=gate_code(comparison) if gate else FINE,
+        code=gate_code(comparison) if gate else EXIT_FINE,
         notes=[] if output is None else [_comparison_page(comparison, arms, output)],
     )
 
 
 def gate_code(comparison: Comparison) -> int:
     """Exit code 0 if a recipe survives, 4 if none does and one is undecided, 1 otherwise."""
-    return {"survives": FINE, "undecided": UNDECIDED}.get(comparison.verdict, DEVIATES)
+    return {"survives": EXIT_FINE, "undecided": EXIT_UNDECIDED}.get(
+        comparison.verdict, EXIT_DEVIATES
+    )
 
 
 def _comparison_page(comparison: Comparison, arms: Mapping[str, Runs], path: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from extrap.commands.analysis import DEVIATES, FINE, Printed, analysis
+from extrap.commands.analysis import EXIT_DEVIATES, EXIT_FINE, Printed, analysis
 
 
 @analysis(
@@ -40,5 +40,5 @@ def coord_check_command(
             "give another file, or --set workload.name=FILE.py:CLASS."
         )
     checked = coordinate_check(spec, widths=widths or None, **options)
-    code = FINE if checked.is_flat else DEVIATES
+    code = EXIT_FINE if checked.is_flat else EXIT_DEVIATES
     return Printed(checked, code=code)

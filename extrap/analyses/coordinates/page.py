@@ -5,7 +5,7 @@ from __future__ import annotations
 from extrap.records.numbers import counted, format_decimals, format_quantity, format_scientific
 from extrap.reporting.blocks import Answer, Block
 from extrap.reporting.tables import Table
-from extrap.training.coordinates import TOLERANCE, CoordinateCheck
+from extrap.training.coordinates import FLAT_SLOPE, CoordinateCheck
 
 
 def coordinate_blocks(check: CoordinateCheck) -> list[Block]:
@@ -40,7 +40,7 @@ def coordinate_blocks(check: CoordinateCheck) -> list[Block]:
     note = (
         f"{check.parametrization} rule, {check.optimizer}, lr {format_quantity(check.lr)}, "
         f"{counted(len(check.seeds), 'seed')}. Flat: the slope over log2 width is within "
-        f"± {format_quantity(TOLERANCE)}."
+        f"± {format_quantity(FLAT_SLOPE)}."
     )
     return [
         Answer(text=f"{text}.", color="bad" if steep else "good"),

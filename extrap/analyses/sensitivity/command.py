@@ -9,7 +9,7 @@ import click
 
 from extrap.commands.analysis import Printed, analysis
 from extrap.commands.inputs import read_table, target_of
-from extrap.commands.option_table import READING
+from extrap.commands.option_table import READING_OPTIONS
 
 if TYPE_CHECKING:
     from extrap.analyses.sensitivity import Sensitivity
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @analysis(
     "knobs TABLE",
-    f"loss seed {READING} level output",
+    f"loss seed {READING_OPTIONS} level output",
     """
     --at target SIZE | Target size: 1024, 8x (8 times the largest) or width=1024. [default: 8x]
     --knob named NAME[=VALUE]... | Setting to rank and its fixed value, default: the most frequent

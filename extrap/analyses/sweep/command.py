@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from extrap.commands.analysis import DEVIATES, FINE, Printed, analysis, command
+from extrap.commands.analysis import EXIT_DEVIATES, EXIT_FINE, Printed, analysis, command
 from extrap.commands.inputs import forecast_of, kind_of, read_big, read_table, size_of
-from extrap.commands.option_table import FORECAST, SWEEP, parse_size
+from extrap.commands.option_table import FORECAST_OPTIONS, SWEEP_OPTIONS, parse_size
 from extrap.commands.printing import say
 from extrap.errors import DataError, OnlyBestValues
 
@@ -28,7 +28,7 @@ OWN_RUNS = (
 
 @analysis(
     "forecast SWEEP",
-    f"{FORECAST} loss details",
+    f"{FORECAST_OPTIONS} loss details",
     """
     --at SIZE... | A size to forecast: 4096, 8x (8 times the largest fitted), width=4096, or
         params=1e9,tokens=2e10 (repeatable).
@@ -86,7 +86,7 @@ def _of_best_values(only: OnlyBestValues, at: Sequence[str], *, level: float) ->
 
 @analysis(
     "plan SWEEP",
-    f"{FORECAST} loss cost",
+    f"{FORECAST_OPTIONS} loss cost",
     """
     --at SIZE | The target: 4096, 8x (the largest fitted), or params=1e9,tokens=2e10. [required]
     --budget FLOAT | Budget, in FLOPs or the unit of --cost.
@@ -132,7 +132,7 @@ def plan_command(
 
 @analysis(
     "cost FORECAST_OR_SWEEP",
-    f"{FORECAST} loss price cost flops_per_second",
+    f"{FORECAST_OPTIONS} loss price cost flops_per_second",
     """
     --at SIZE | The size: 4096, 8x (the largest fitted), or params=1e9,tokens=2e10. [required]
     --set tuned NAME=NUMBER... | Tuned value at that size, e.g. lr=3e-4 (repeatable); default: the
@@ -158,7 +158,9 @@ def cost_command(
 
 
 @analysis(
-    "backtest SWEEP", f"{SWEEP} loss", "--level FLOAT | Level of the intervals. [default: 0.9]"
+    "backtest SWEEP",
+    f"{SWEEP_OPTIONS} loss",
+    "--level FLOAT | Level of the intervals. [default: 0.9]",
 )
 def backtest_command(sweep: str, *, level: float, **options: Any) -> Printed:
     """Fit the small sizes, test on the larger ones.
@@ -184,7 +186,7 @@ def backtest_command(sweep: str, *, level: float, **options: Any) -> Printed:
 
 @analysis(
     "check FORECAST_OR_SWEEP BIG",
-    f"{FORECAST} loss big_curves",
+    f"{FORECAST_OPTIONS} loss big_curves",
     """
     --tolerance FLOAT | Relative deviation that raises no alarm, however significant.
         [default: 0.005]
@@ -228,7 +230,7 @@ def check_command(
             *verdicts_blocks(verdicts, forecast, **test_options),
         ],
         document=lambda: {"answer": answer, **document},
-        code=FINE if document["ok"] else DEVIATES,
+        code=EXIT_FINE if document["ok"] else EXIT_DEVIATES,
         json_notes=[*warnings, *([] if document["n_judged"] else [ALL_UNDECIDED])],
     )
 
@@ -310,7 +312,7 @@ def watch_command(
         if monitor.n_ignored:
             reason = "their steps had been passed, as after a resume, or lie after the end"
             say(f"Not compared: {counted(monitor.n_ignored, 'point')}, as {reason}.")
-    return DEVIATES if reading and reading.alarm else FINE
+    return EXIT_DEVIATES if reading and reading.alarm else EXIT_FINE
 
 
 def _reading_line(reading: Reading) -> str:

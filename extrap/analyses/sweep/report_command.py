@@ -11,7 +11,7 @@ import click
 
 from extrap.commands.analysis import command
 from extrap.commands.inputs import forecast_of, kind_of, read_big, size_of
-from extrap.commands.option_table import FORECAST
+from extrap.commands.option_table import FORECAST_OPTIONS
 from extrap.commands.printing import say
 from extrap.files import write_text
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @command(
     "report SWEEP [BIG]",
-    f"{FORECAST} big_curves output storage",
+    f"{FORECAST_OPTIONS} big_curves output storage",
     """
     --loss losses TEXT... | Loss column, default loss; each further one gets a short section
         (repeatable). | table big

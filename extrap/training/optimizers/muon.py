@@ -12,8 +12,11 @@ from extrap.training.optimizers.optimizer import Optimizer, RunSlice, Tensors, V
 from extrap.training.optimizers.rules import AdamW
 
 COEFFICIENTS = (3.4445, -4.775, 2.0315)
+"""Of the quintic Newton–Schulz iteration, as in `torch.optim.Muon`."""
 N_ITERATIONS = 5
-SMALLEST_NORM = 1e-7
+"""Newton–Schulz iterations, as in `torch.optim.Muon`."""
+SMALLEST_MATRIX_NORM = 1e-7
+"""As in `torch.optim.Muon`: keeps a matrix of 0 from dividing by 0."""
 RMS_OF_ADAM = 0.2
 """An Adam update has about this root mean square, so one learning rate serves both kinds."""
 
@@ -43,31 +46,35 @@ class Muon(Optimizer):
     ) -> None:
         self._chosen = [i for i, is_matrix in enumerate(matrices) if is_matrix]
         self._others = [i for i, is_matrix in enumerate(matrices) if not is_matrix]
-        rest = [parameters[i] for i in self._others]
-        self._rest = AdamW(rest, recipes, scales=[scales[i] for i in self._others], way=way)
-        own = [parameters[i] for i in self._chosen]
+        other_parameters = [parameters[i] for i in self._others]
+        self._adamw = AdamW(
+            other_parameters, recipes, scales=[scales[i] for i in self._others], way=way
+        )
+        matrix_parameters = [parameters[i] for i in self._chosen]
         # products over all runs: there is no fused kernel for one
-        super().__init__(own, recipes, scales=[scales[i] for i in self._chosen], way="flat")
+        super().__init__(
+            matrix_parameters, recipes, scales=[scales[i] for i in self._chosen], way="flat"
+        )
 
     @torch.no_grad()
     def step(self, gradients: Sequence[torch.Tensor], lr_M: torch.Tensor) -> None:
         """Update every parameter in place, as in `Optimizer.step`."""
-        self._rest.step([gradients[i] for i in self._others], lr_M)
+        self._adamw.step([gradients[i] for i in self._others], lr_M)
         super().step([gradients[i] for i in self._chosen], lr_M)
 
     def keep(self, rows: torch.Tensor, parameters: Sequence[torch.Tensor]) -> None:
         """Drop the state of all other runs, as in `Optimizer.keep`."""
-        self._rest.keep(rows, [parameters[i] for i in self._others])
+        self._adamw.keep(rows, [parameters[i] for i in self._others])
         super().keep(rows, [parameters[i] for i in self._chosen])
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Name → state of all runs, as in `Optimizer.tensors`."""
-        rest = {f"rest.{name}": tensor for name, tensor in self._rest.tensors().items()}
-        return {**super().tensors(), **rest}
+        other_states = {f"rest.{name}": tensor for name, tensor in self._adamw.tensors().items()}
+        return {**super().tensors(), **other_states}
 
     def resume(self, n_updates: int) -> None:
         """Go on after so many updates, as in `Optimizer.resume`."""
-        self._rest.resume(n_updates)
+        self._adamw.resume(n_updates)
         super().resume(n_updates)
 
     def _step_fused(self, part: RunSlice, gradients: Tensors, lr: Value, recipe: Recipe) -> None:
@@ -101,7 +108,7 @@ def orthogonalize(matrices: torch.Tensor) -> torch.Tensor:
     is_tall = x.shape[-2] > x.shape[-1]
     if is_tall:
         x = x.mT
-    x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=SMALLEST_NORM)
+    x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=SMALLEST_MATRIX_NORM)
     for _ in range(N_ITERATIONS):
         gram = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)

@@ -19,7 +19,7 @@ FUSED_FROM = 2**20
 Estimated from the launches (2 ms for 36 runs) and the bandwidth of an NVIDIA H200.
 """
 
-SMALLEST_NORM = 1e-6
+SMALLEST_GRADIENT_NORM = 1e-6
 """As in `torch.nn.utils.clip_grad_norm_`: keeps a gradient of 0 from dividing by 0."""
 
 
@@ -83,14 +83,14 @@ class Optimizer(ABC):
         by_run = zip(*(g.contiguous().unbind() for g in gradients), strict=True)
         # a number where it can be read at no cost, a tensor where a CUDA graph records the step
         rates = lr_M.tolist() if lr_M.device.type == "cpu" else lr_M.float().unbind()
-        for m, (own, lr) in enumerate(zip(by_run, rates, strict=True)):
+        for m, (run_gradients, lr) in enumerate(zip(by_run, rates, strict=True)):
             for part, chosen in zip(self._parts[m], self._groups, strict=True):
-                self._step_fused(part, [own[i] for i in chosen], lr, self._recipes[m])
+                self._step_fused(part, [run_gradients[i] for i in chosen], lr, self._recipes[m])
 
     def keep(self, rows: torch.Tensor, parameters: Sequence[torch.Tensor]) -> None:
         """Drop the state of all other runs."""
-        kept = [[state[rows] for state in states] for states in self._states]
-        self._flat_states, self._states = _flattened(kept)
+        remaining = [[state[rows] for state in states] for states in self._states]
+        self._flat_states, self._states = _flattened(remaining)
         self._recipes = [self._recipes[m] for m in rows.tolist()]
         self._bind(parameters)
 
@@ -157,11 +157,13 @@ class Optimizer(ABC):
         rates = [
             run * len(kinds) + kinds.index(s) for run, s in zip(runs, self._scales, strict=True)
         ]
-        self._runs_N, self._rates_N = (flat_of(each).int().to(device) for each in (runs, rates))
+        self._runs_N, self._rates_N = (
+            flat_of(indices).int().to(device) for indices in (runs, rates)
+        )
         self._by_run: dict[str, Value] = {}  # a number where all runs share it, else (M,)
-        for name, own_M in zip(self.constants, self._constants_MC.unbind(1), strict=True):
+        for name, constant_M in zip(self.constants, self._constants_MC.unbind(1), strict=True):
             numbers = {getattr(recipe, name) for recipe in self._recipes}
-            self._by_run[name] = float(numbers.pop()) if len(numbers) == 1 else own_M
+            self._by_run[name] = float(numbers.pop()) if len(numbers) == 1 else constant_M
         self._flat = {name: self._spread(value) for name, value in self._by_run.items()}
         self._decays = any(recipe.weight_decay for recipe in self._recipes)
 
@@ -195,10 +197,10 @@ def _flattened(states: list[Tensors]) -> tuple[Tensors, list[Tensors]]:
     flat = [flat_of(tensors) for tensors in states]
     views = [
         [
-            own.view(t.shape)
-            for own, t in zip(one.split([t.numel() for t in tensors]), tensors, strict=True)
+            part.view(t.shape)
+            for part, t in zip(vector.split([t.numel() for t in tensors]), tensors, strict=True)
         ]
-        for one, tensors in zip(flat, states, strict=True)
+        for vector, tensors in zip(flat, states, strict=True)
     ]
     return flat, views
 
@@ -218,7 +220,9 @@ def clip_by_run(gradients: Sequence[torch.Tensor], clip_M: torch.Tensor) -> None
         Pascanu et al. 2013, "On the difficulty of training recurrent neural networks",
         arXiv 1211.5063, Algorithm 1.
     """
-    factor_M = (clip_M / (squares_by_run(gradients).sqrt() + SMALLEST_NORM)).clamp(max=1.0)
+    factor_M = (clip_M / (squares_by_run(gradients).sqrt() + SMALLEST_GRADIENT_NORM)).clamp(
+        max=1.0
+    )
     for gradient in gradients:
         gradient.mul_(over(factor_M, gradient))
 
@@ -231,7 +235,9 @@ def squares_by_run(gradients: Sequence[torch.Tensor]) -> torch.Tensor:
     differently with their number.
     """
     if gradients[0].is_cuda:  # where a product may be rounded to fewer bits
-        norms = torch._foreach_norm([own for stacked in gradients for own in stacked.unbind(0)])
+        norms = torch._foreach_norm(
+            [gradient for stacked in gradients for gradient in stacked.unbind(0)]
+        )
         squares_TM = list(torch.stack(norms).view(len(gradients), -1).square())
     else:
         with torch.autocast("cpu", enabled=False):

@@ -97,18 +97,18 @@ class Adam(Optimizer):
         """
         first, second = self._flat_states
         beta1, beta2, eps = (self._by_run[name] for name in ("beta1", "beta2", "eps"))
-        if all(isinstance(each, float) for each in (beta1, beta2, eps)):
-            found = torch.zeros_like(g)
-            part = RunSlice(1.0, [found], ([first], [second]))
+        if all(isinstance(constant, float) for constant in (beta1, beta2, eps)):
+            direction = torch.zeros_like(g)
+            part = RunSlice(1.0, [direction], ([first], [second]))
             self._step_fused(part, [g], -1.0, replace(self._recipes[0], weight_decay=0.0))
-            return found
+            return direction
         n_done = self._n_updates.double()
         first.lerp_(g, self._spread(1 - beta1))
         second.lerp_(g * g, self._spread(1 - beta2))
         root = self._spread((1 - beta2**n_done).sqrt())
-        found = second.sqrt().div_(root).add_(self._flat["eps"])
-        torch.div(first, found, out=found)
-        return found.div_(self._spread(1 - beta1**n_done))
+        direction = second.sqrt().div_(root).add_(self._flat["eps"])
+        torch.div(first, direction, out=direction)
+        return direction.div_(self._spread(1 - beta1**n_done))
 
 
 class AdamW(Adam):

@@ -9,17 +9,19 @@ from typing import Any
 
 from extrap.records import Cell, RunResult
 
-COSTS = ("n_params", "n_params_total", "n_tokens", "epochs", "flops", "updates", "cost")
+COST_NAMES = ("n_params", "n_params_total", "n_tokens", "epochs", "flops", "updates", "cost")
 """Numbers that an answer may have beside its loss, or the path of the study may tell; `cost` is in
 a unit of the user's own."""
-WHOLE = ("n_params", "n_params_total", "n_tokens", "updates")
-KEYS = ("loss", "curve", "initial_loss", "diverged_step", *COSTS)
+WHOLE_COST_NAMES = ("n_params", "n_params_total", "n_tokens", "updates")
+"""Of them, those that are whole numbers."""
+KEYS = ("loss", "curve", "initial_loss", "diverged_step", *COST_NAMES)
+"""Keys that an answer may have."""
 MOST_POINTS = 1000
 """Of a longer curve every other point is left out, as often as it takes."""
 
 
 def read_answer(
-    answer: object, cell: Cell, *, wall_s: float, known: Mapping[str, float]
+    answer: object, cell: Cell, *, wall_s: float, size_values: Mapping[str, float]
 ) -> RunResult:
     """The result of a run from what trained it.
 
@@ -28,7 +30,8 @@ def read_answer(
             `KEYS`; or a `RunResult`.
         cell: What was trained.
         wall_s: Seconds it took.
-        known: Numbers that the size tells; those of `COSTS` are taken where the answer has none.
+        size_values: Numbers that the size tells; those of `COST_NAMES` are taken where the
+            answer has none.
     """
     if isinstance(answer, RunResult):
         if answer.cell != cell:
@@ -50,7 +53,7 @@ def read_answer(
         curve=read_curve(parts.get("curve", ()), last=loss),
         diverged_step=None if step is None else int(_optional("diverged_step", step)),
         wall_s=wall_s,
-        **{**_costs(known), **_costs(parts)},
+        **{**_costs(size_values), **_costs(parts)},
     )
 
 
@@ -109,8 +112,10 @@ def _number(value: Any, answer: object) -> float:
 
 def _costs(parts: Mapping[str, Any]) -> dict[str, Any]:
     """The costs among the parts of an answer; of those that are None nothing is known."""
-    numbers = {name: _optional(name, parts[name]) for name in COSTS if parts.get(name) is not None}
-    return {name: round(v) if name in WHOLE else v for name, v in numbers.items()}
+    numbers = {
+        name: _optional(name, parts[name]) for name in COST_NAMES if parts.get(name) is not None
+    }
+    return {name: round(v) if name in WHOLE_COST_NAMES else v for name, v in numbers.items()}
 
 
 def _optional(name: str, value: Any) -> float:

@@ -23,21 +23,23 @@ from extrap.errors import ExtrapError, StudyError
 from extrap.files import as_written
 from extrap.records import Cell, Command, StudySpec
 from extrap.records.command import RUN_DIR
-from extrap.training.own.outputs import LOSSES, printed_loss, read_result
+from extrap.training.own.outputs import LOSS_NAMES, printed_loss, read_result
+from extrap.training.own.supervisor import SIGNALLED
 from extrap.training.preemption import StopAsked
 
 RUNS = Path(".extrap")
 """Where each study has a folder `NAME/runs`."""
 PYTHON = "python"
+"""As the program of a command: the interpreter that runs the study."""
 MOST_SOURCE = 1 << 22
 """Bytes of a file that is looked at for the fingerprint of a command."""
-MOST_NAME = 120
+MOST_RUN_NAME = 120
+"""Characters of a run's name before its hash."""
 N_SAID, MOST_SAID = 8, 600
 """Lines of what a command said, and characters of them, that go into a message."""
-SIGNALLED = 128
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 TICK_S = 0.1
-"""How often to look whether a command is to stop."""
+"""Seconds between two looks whether a command is to stop."""
 
 
 class Ended(NamedTuple):
@@ -90,14 +92,14 @@ class CommandRunner:
         """Run the command once and read its loss."""
         command = self._command
         made_with = f"{self._origin} {json.dumps(self.fingerprint, sort_keys=True)}"
-        place = self._folder / run_name(Cell.of(size, tuned, seed), made_with)
-        words = command.words({**size, **tuned, "seed": seed, RUN_DIR: str(place.absolute())})
+        run_dir = self._folder / run_name(Cell.of(size, tuned, seed), made_with)
+        argv = command.words({**size, **tuned, "seed": seed, RUN_DIR: str(run_dir.absolute())})
         if RUN_DIR in command.placeholders():
-            place.mkdir(parents=True, exist_ok=True)
-        result = place / command.result if command.result else None
-        before, log = result and _state(result), place.with_name(f"{place.name}.log")
+            run_dir.mkdir(parents=True, exist_ok=True)
+        result = run_dir / command.result if command.result else None
+        before, log = result and _state(result), run_dir.with_name(f"{run_dir.name}.log")
         ended = run_command(
-            [sys.executable, *words[1:]] if words[0] == PYTHON else words,
+            [sys.executable, *argv[1:]] if argv[0] == PYTHON else argv,
             log=log,
             timeout_s=command.timeout_s,
             grace_s=command.grace_s,
@@ -112,12 +114,12 @@ class CommandRunner:
             raise _failure(_code_words(ended.code), log, ended)
         if result is not None:
             if _state(result) == before:
-                raise _failure(f"did not write {command.result} to {place}", log, ended)
+                raise _failure(f"did not write {command.result} to {run_dir}", log, ended)
             return read_result(result, command.loss)
         with _output(log, ended) as lines:
             answer = printed_loss(lines, command.loss)
         if answer is None:
-            name = command.loss or " or ".join(LOSSES)
+            name = command.loss or " or ".join(LOSS_NAMES)
             raise _failure(f"printed no loss ({name}), which loss='…' can name", log, ended)
         return answer
 
@@ -125,7 +127,7 @@ class CommandRunner:
 def run_name(cell: Cell, made_with: str = "") -> str:
     """The name of a run's folder: readable, safe as a file, the same at every attempt."""
     parts = [f"{name}={value:g}" for name, value in (*cell.size, *cell.tuned)]
-    text = re.sub(r"[^\w=,.+-]", "_", ",".join([*parts, f"seed={cell.seed}"]))[:MOST_NAME]
+    text = re.sub(r"[^\w=,.+-]", "_", ",".join([*parts, f"seed={cell.seed}"]))[:MOST_RUN_NAME]
     identity = f"{cell!r}{made_with}"
     return f"{text}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
 
@@ -136,17 +138,17 @@ def describe(command: Command) -> dict[str, Any]:
     A word may be a file or end in one, as `--config=FILE` does; files of one name are numbered.
     """
     files: dict[str, str] = {}
-    words = []
+    args = []
     for word in command.args:
         start, path = _file_in(word)
         if path is not None:
             n_same = sum(re.sub(r" \(\d+\)$", "", name) == path.name for name in files)
             key = f"{path.name} ({n_same + 1})" if n_same else path.name
             files[key] = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
-        words.append(word if path is None else f"{start}{path.name}")  # it may lie elsewhere
+        args.append(word if path is None else f"{start}{path.name}")  # it may lie elsewhere
     described: dict[str, Any] = {
         "trainer": "command",
-        "command": shlex.join(words),
+        "command": shlex.join(args),
         "source": files,
     }
     described |= {"loss": command.loss} if command.loss else {}
@@ -198,7 +200,7 @@ def _code_words(code: int) -> str:
 
 
 def run_command(
-    words: Sequence[str],
+    argv: Sequence[str],
     *,
     log: Path,
     timeout_s: float,
@@ -208,11 +210,11 @@ def run_command(
     """Run a command to its end; whatever ends this call or this process ends the command too."""
     if os.name != "posix":
         raise StudyError("commands need process groups, which Windows lacks; give a function.")
-    supervisor = [sys.executable, "-I", "-S", str(SUPERVISOR), repr(grace_s), *words]
+    supervisor = [sys.executable, "-I", "-S", str(SUPERVISOR), repr(grace_s), *argv]
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        output.write(f"== {now} {' '.join(map(repr, words))}\n".encode("utf-8", "replace"))
+        output.write(f"== {now} {' '.join(map(repr, argv))}\n".encode("utf-8", "replace"))
         output.flush()
         start = output.tell()
         try:
@@ -224,7 +226,7 @@ def run_command(
                 start_new_session=True,
             )
         except OSError as error:
-            raise ExtrapError(f"{words[0]} cannot be started: {error.strerror}.") from error
+            raise ExtrapError(f"{argv[0]} cannot be started: {error.strerror}.") from error
     try:
         return _follow(process, start, timeout_s=timeout_s, is_asked=is_asked)
     finally:  # after Ctrl-C as well the command gets its time to end

@@ -19,24 +19,30 @@ from typing import Any
 
 from extrap.errors import ExtrapError
 from extrap.records.command import is_pattern
-from extrap.training.own.answers import COSTS
+from extrap.training.own.answers import COST_NAMES
 
-LOSSES = ("val_loss", "validation_loss", "eval_loss", "test_loss", "loss")
+LOSS_NAMES = ("val_loss", "validation_loss", "eval_loss", "test_loss", "loss")
 """What a loss may be called, the first that is there counts."""
-STEPS = ("step", "global_step", "iter", "iteration")
-NUMBER = (
+STEP_NAMES = ("step", "global_step", "iter", "iteration")
+"""What a step may be called; in a file only the first two count."""
+NUMBER_PATTERN = (
     r"[\"']?(?:\s*[:=]\s*|\s+)"
     r"([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?))"
     r"(?!\w|\.\w|,\d|\s?%|\s\d{3},\d|\s*(?:->|→)|\s+of\b)"
 )
 """A number after a name; not a part of one, nor one of several."""
-BARE = r"(?:^|[^\w\s/.-]|\d\s|\b(?:final|last|current|and|info|debug)|[=:]\s?(?:nan|inf))[\s\"']*"
-"""What may stand before a `loss` without `val_` or the like: after another word it is another."""
-NAMED = r"(?<![\w/.-])(?<!best )(?<!from )"
-STEP = re.compile(
-    rf"(?<![\w/.-])(?:{'|'.join(STEPS)})[\"']?(?:\s*[:=]\s*|\s+)(\d+)(?![\w%]|[.,]\d)", re.I
+BEFORE_BARE = (
+    r"(?:^|[^\w\s/.-]|\d\s|\b(?:final|last|current|and|info|debug)|[=:]\s?(?:nan|inf))[\s\"']*"
 )
+"""What may stand before a `loss` without `val_` or the like: after another word it is another."""
+BEFORE_NAMED = r"(?<![\w/.-])(?<!best )(?<!from )"
+"""What may stand before any other name of a loss."""
+STEP_PATTERN = re.compile(
+    rf"(?<![\w/.-])(?:{'|'.join(STEP_NAMES)})[\"']?(?:\s*[:=]\s*|\s+)(\d+)(?![\w%]|[.,]\d)", re.I
+)
+"""A step in a line, with its number."""
 COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+"""An escape sequence of a terminal."""
 
 
 def printed_loss(lines: Iterable[str], loss: str = "") -> dict[str, Any] | None:
@@ -44,20 +50,20 @@ def printed_loss(lines: Iterable[str], loss: str = "") -> dict[str, Any] | None:
 
     `loss` is what it is called, a regular expression with one group, or nothing.
     """
-    patterns = [_pattern(name) for name in ((loss,) if loss else LOSSES)]
-    place, last, curve = len(patterns), math.nan, list[tuple[int, float]]()
+    patterns = [_pattern(name) for name in ((loss,) if loss else LOSS_NAMES)]
+    rank, last, curve = len(patterns), math.nan, list[tuple[int, float]]()
     for line in lines:
         text = COLOUR.sub("", line)
-        for i, pattern in enumerate(patterns[: place + 1]):
+        for i, pattern in enumerate(patterns[: rank + 1]):
             if (value := _first_number(pattern, text)) is None:
                 continue
-            if i < place:
-                place, curve = i, []
+            if i < rank:
+                rank, curve = i, []
             last = value
-            if step := STEP.search(text):
+            if step := STEP_PATTERN.search(text):
                 curve.append((int(step[1]), value))
             break
-    return None if place == len(patterns) else {"loss": last, "curve": curve}
+    return None if rank == len(patterns) else {"loss": last, "curve": curve}
 
 
 def read_result(path: Path, loss: str = "") -> dict[str, Any]:
@@ -66,7 +72,7 @@ def read_result(path: Path, loss: str = "") -> dict[str, Any]:
         records = list(_records(path))
     except (ValueError, RecursionError, csv.Error, OSError) as error:
         raise ExtrapError(f"the result {path} cannot be read: {str(error)[:200]}.") from error
-    names = (loss,) if loss else LOSSES
+    names = (loss,) if loss else LOSS_NAMES
     name = next((n for n in names if any(n in record for record in records)), None)
     with_loss = [record for record in records if name in record]
     if name is None:
@@ -78,10 +84,10 @@ def read_result(path: Path, loss: str = "") -> dict[str, Any]:
     curve = [
         (int(record[key]), _reported_number(record[name], path))
         for record in with_loss
-        for key in STEPS[:2]
+        for key in STEP_NAMES[:2]
         if isinstance(record.get(key), int | float) and math.isfinite(record[key])
     ]
-    costs = {key: with_loss[-1][key] for key in COSTS if key in with_loss[-1]}
+    costs = {key: with_loss[-1][key] for key in COST_NAMES if key in with_loss[-1]}
     if not isinstance(costs.get("cost"), int | float) or costs["cost"] <= 0:
         costs.pop("cost", None)  # scripts call other things so
     return {"loss": _reported_number(with_loss[-1][name], path), "curve": curve, **costs}
@@ -91,14 +97,16 @@ def _pattern(name: str) -> re.Pattern[str]:
     """A name and its number; in the name an underscore stands for a space, `/` or `-` too."""
     if is_pattern(name):
         return re.compile(name)
-    before = BARE if name == "loss" else NAMED
-    return re.compile(before + "[ _/-]".join(map(re.escape, name.split("_"))) + NUMBER, re.I)
+    before = BEFORE_BARE if name == "loss" else BEFORE_NAMED
+    return re.compile(
+        before + "[ _/-]".join(map(re.escape, name.split("_"))) + NUMBER_PATTERN, re.I
+    )
 
 
 def _first_number(pattern: re.Pattern[str], text: str) -> float | None:
-    for found in pattern.finditer(text):
+    for match in pattern.finditer(text):
         with suppress(TypeError, ValueError):
-            return float(found[1])
+            return float(match[1])
     return None
 
 

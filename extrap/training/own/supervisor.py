@@ -19,22 +19,24 @@ import time
 from contextlib import suppress
 
 NO_PROGRAM, SIGNALLED = 127, 128
+"""Exit codes: of a program that does not exist, and what is added to the number of a signal."""
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+"""Options of `prctl`, from Linux's `sys/prctl.h`."""
 
 
-def run(words: list[str], grace_s: float) -> int:
+def run(argv: list[str], grace_s: float) -> int:
     """Run a command until it ends, or the standard input does; its exit code."""
     signal.signal(signal.SIGTERM, lambda *_: None)  # a handler, which the command does not inherit
     _tell_kernel(PR_SET_CHILD_SUBREAPER, 1)
     try:
         child = subprocess.Popen(
-            words,
+            argv,
             stdin=subprocess.DEVNULL,
             process_group=0,
             preexec_fn=lambda: _tell_kernel(PR_SET_PDEATHSIG, signal.SIGKILL),
         )
     except OSError as error:
-        sys.stderr.write(f"cannot run {words[0]}: {error.strerror}\n")
+        sys.stderr.write(f"cannot run {argv[0]}: {error.strerror}\n")
         return NO_PROGRAM
     threading.Thread(target=_end_when_asked, args=(child.pid, grace_s), daemon=True).start()
     code = child.wait()
@@ -67,13 +69,13 @@ def _tell_kernel(option: int, value: int) -> None:
 
 def _children() -> list[int]:
     """Processes that this one is to wait for; on other systems than Linux none are known."""
-    found = []
+    pids = []
     with suppress(FileNotFoundError):
         for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
             with suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
                 if int(file.read().rpartition(b")")[2].split()[1]) == os.getpid():
-                    found.append(int(name))
-    return found
+                    pids.append(int(name))
+    return pids
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from typing import Any, TextIO
 from extrap.errors import StudyError, argument, without_password
 
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
-TRIES, WAIT_S = 5, 0.05
+LOCK_TRIES, LOCK_WAIT_S = 5, 0.05
 """Whoever asks who holds a file locks it for a moment."""
 
 _LOCKED: list[TextIO] = []
@@ -115,15 +115,15 @@ class FileLocks(DriverLock):
 def _locked(path: Path) -> TextIO:
     """A file, locked, with this process named in it."""
     file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+", encoding="utf-8")
-    for n_tried in range(1, TRIES + 1):
+    for n_tried in range(1, LOCK_TRIES + 1):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
         except BlockingIOError:
-            if n_tried == TRIES:
+            if n_tried == LOCK_TRIES:
                 with file:
                     raise StudyError(busy(path.name, _named_in(file))) from None
-            time.sleep(WAIT_S)
+            time.sleep(LOCK_WAIT_S)
         except OSError:
             file.close()
             raise
@@ -137,10 +137,10 @@ def _locked(path: Path) -> TextIO:
 
 def _named_in(file: TextIO) -> dict[str, Any]:
     try:
-        found = json.loads(file.read() or "{}")
+        holder = json.loads(file.read() or "{}")
     except ValueError:  # it is writing just now
         return {}
-    return found if isinstance(found, dict) else {}
+    return holder if isinstance(holder, dict) else {}
 
 
 def busy(name: str, holder: Mapping[str, Any]) -> str:

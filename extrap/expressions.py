@@ -37,6 +37,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 """What an expression may call; `max` and `min` take two arguments, the others one."""
 _TWO_ARGUMENTS = ("max", "min")
+"""Functions of two arguments."""
 _BINARY_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: np.add,
     ast.Sub: np.subtract,
@@ -51,7 +52,9 @@ _UNARY_OPERATORS: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.USub: np.negative,
 }
 _QUOTED = re.compile(r"`([^`]+)`")
+"""A name in backquotes."""
 _PLACEHOLDER = "quoted_name_{}"
+"""What stands for such a name while Python parses the formula."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ References:
 PANDAS_EXACT = 3
 """The version from which pandas reads a number to the last bit by itself."""
 ROUND_TRIP: Mapping[str, Any] = {"float_precision": "round_trip"}
+"""Option of `pandas.read_csv` by which an older pandas reads a number to the last bit."""
 HIDDEN_CHARACTERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )

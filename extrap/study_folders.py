@@ -28,6 +28,7 @@ STUDY_FILES = "extrap_study_"
 INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
 """Where modules lie that no study file replaces once they are imported."""
 PACKAGE = __name__.partition(".")[0]
+"""The package's own name, whose modules are of no study folder."""
 _FOLDERS_LOCK = RLock()
 _ENTERED: list[tuple[Path, frozenset[str]]] = []
 """The folder whose turn it is, and the modules that were there before."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cattrs import Converter
 
 DOCUMENT_VERSION = 1
+"""The `schema_version` of a document unless its `shape` says another."""
 T = TypeVar("T")
 StandIn = tuple[type, Callable[[Any], Any], Callable[[Any], Any]]
 """A record that is written in the place of another: its type, from the other to it, and back."""
@@ -53,6 +54,7 @@ class JsonShape:
 
 
 _JSON_SHAPES: dict[type, JsonShape] = {}
+"""Record → how its JSON differs from its fields."""
 
 
 def shape(cls: type, **differences: Any) -> None:

@@ -15,8 +15,10 @@ from extrap.records.fields import Rule, fewest, fit_fields, require
 RUN_DIR = "run_dir"
 """The placeholder of a folder that each run has to itself."""
 SEED_PLACEHOLDER = "seed"
+"""The placeholder of the seed of a run."""
 RESULT_FORMATS = (".json", ".jsonl", ".csv")
-FIRST_INEXACT_WHOLE = 2**53
+"""Endings of a file that a loss can be read from."""
+EXACT_WHOLES_BELOW = 2**53
 """Floats below this hold whole numbers exactly."""
 
 
@@ -124,4 +126,4 @@ class Command:
 def _whole(value: float | str) -> float | int | str:
     if isinstance(value, str):
         return value
-    return int(value) if float(value).is_integer() and abs(value) < FIRST_INEXACT_WHOLE else value
+    return int(value) if float(value).is_integer() and abs(value) < EXACT_WHOLES_BELOW else value

@@ -16,6 +16,7 @@ MOST_DIGITS = 6
 MOST_TEXT = 1000
 """Characters of a text that may come from a file."""
 SUFFIXES = ((1e12, "T"), (1e9, "B"), (1e6, "M"))
+"""Power of ten → its letter, the largest first."""
 
 
 def over(first: str, *lines: str) -> str:

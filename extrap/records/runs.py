@@ -17,7 +17,9 @@ from extrap.records.fields import LARGEST_LOSS
 from extrap.records.numbers import counted, format_quantity, plain
 
 STATUSES = ("complete", "diverged", "pruned", "failed")
+"""How a run can have ended."""
 STAGES = ("tune", "check")
+"""What a run belongs to: the sweep, or the larger runs after the forecast was sealed."""
 LOSS_KINDS = ("nats", "bits", "error", "accuracy", "other")
 """What a loss can be: nats or bits per token, an error rate, what an accuracy leaves, none of
 these."""
@@ -309,7 +311,8 @@ def _mark_far(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
         more = f"; and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else ""
         notes.append(
             f"{len(rows)} run(s) count as diverged, with a loss above {ceiling:.3g} "
-            f"({FAR_TIMES_QUARTILE:g} times the lower quartile of the losses): {'; '.join(rows[:MOST_NAMED])}{more}"
+            f"({FAR_TIMES_QUARTILE:g} times the lower quartile of the losses): "
+            f"{'; '.join(rows[:MOST_NAMED])}{more}"
         )
     return notes
 

@@ -34,9 +34,11 @@ OWN = "own"
 WHOLE_FIELDS = ("batch_size", BUDGET)
 """What of a recipe is trained as a whole number."""
 OPTUNA_SAMPLERS = ("tpe", "gp", "cmaes", "qmc")
+"""Names of Optuna's samplers in a study."""
 RECOMMENDED, CONTRAST = ROLES = ("recommended", "contrast")
 """Roles of larger runs: at the recommended tuned values, or mistuned to show what that costs."""
 RESULT_STATUSES = ("complete", "diverged", "pruned")
+"""How a run can have ended that counts as trained."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

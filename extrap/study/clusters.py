@@ -23,6 +23,7 @@ from extrap.study.calls import called, copied, versions
 logger = logging.getLogger(__name__)
 
 CLUSTER_SCHEMES = ("ray", "dask")
+"""How the address of a cluster begins."""
 COUNT_S = 2.0
 """How long a count of workers holds."""
 

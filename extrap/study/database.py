@@ -37,6 +37,7 @@ LASTING = ("authentication failed", "does not exist", "no password", "no pg_hba.
 RETRY_FOR_S = 300.0
 """How long a storage that does not answer is waited for."""
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 5.0
+"""Pause before a storage is tried again: it doubles from the first to the longest."""
 SOON_S = 1.0
 """Errors that pass within this time are not worth a word."""
 

@@ -20,10 +20,13 @@ from typing import Any, TextIO
 from extrap.errors import StudyError, argument, without_password
 
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
+"""Errors of a file system that nothing can be written to."""
 LOCK_TRIES, LOCK_WAIT_S = 5, 0.05
-"""Whoever asks who holds a file locks it for a moment."""
+"""Attempts at a lock and the pause between two: whoever asks who holds a file locks it for a
+moment."""
 
 _LOCKED: list[TextIO] = []
+"""Files that this process has locked."""
 # a forked child must not hold what its parent has locked
 os.register_at_fork(after_in_child=lambda: [file.close() for file in _LOCKED])
 

@@ -11,6 +11,7 @@ from extrap.records import OWN, Recipe, StudySpec
 from extrap.records.recipe import STEPS_ONLY
 
 FINGERPRINT_VERSION = 2
+"""Of the fingerprints of studies; a part of them."""
 OWN_PARTS = ("trainer", "command", "source", "loss", "result")
 """What of the data identifies a function or command of the user's own."""
 IDLE = ("noise_every", *STEPS_ONLY)

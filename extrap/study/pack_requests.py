@@ -34,6 +34,7 @@ SLACK = 0.25
 PROGRESS_EVERY_S = 0.2
 """How often a pack looks whether it is to stop, and says how far it is."""
 PROGRESS_SUFFIX = ".progress"
+"""Ending of the file in which a pack says how far it is."""
 PACKS_FOLDER = "packs"
 """Where in the folder of checkpoints the files of packs lie."""
 DRIVER_GONE = Event()

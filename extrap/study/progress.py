@@ -15,7 +15,9 @@ from extrap.records.numbers import counted
 from extrap.study.protocol import Say, size_words
 
 STAGE_NAMES = {"tune": "sweep", "check": "larger runs"}
+"""Stage → what a bar calls it."""
 LOG_EVERY_S = 60
+"""Seconds between two lines of progress where the output is a log."""
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
 LOG_LINE = "{desc}: {percentage:.0f} %, {elapsed} elapsed, {remaining} left{postfix}"
 

@@ -36,6 +36,7 @@ MOST_SERVER_STARTS = 3
 GRACE_S = 5.0
 """How long a worker whose driver is gone may take to leave checkpoints."""
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+"""Environment in which a worker computes with one thread."""
 # Where the C library is glibc: memory in huge pages, kept for the next step instead of given back.
 # A tenth faster.
 ALLOCATOR = {

@@ -123,53 +123,55 @@ RARELY = (50_000, 20, 20)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; every error is one line on stderr."""
     gc.set_threshold(*RARELY)
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    argv = list(sys.argv[1:] if arguments is None else arguments)
     with as_options():
-        return _called(given)
+        return _called(argv)
 
 
-def _called(given: list[str]) -> int:
+def _called(argv: list[str]) -> int:
     try:
-        result = cli.main(args=given, prog_name="extrap", standalone_mode=False)
+        result = cli.main(args=argv, prog_name="extrap", standalone_mode=False)
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.NoSuchOption as error:
         hint = nearest(error.option_name, error.possibilities or ())
         where = error.ctx.command_path if error.ctx else "extrap"
-        words = f"no option is called {error.option_name}; {hint}"
-        return _fail(f"{words} {where} --help lists the options.", EXIT_BAD_USAGE, given)
+        message = f"no option is called {error.option_name}; {hint}"
+        return _fail(f"{message} {where} --help lists the options.", EXIT_BAD_USAGE, argv)
     except click.ClickException as error:
-        return _fail(error.format_message(), EXIT_BAD_USAGE, given)
+        return _fail(error.format_message(), EXIT_BAD_USAGE, argv)
     except (KeyboardInterrupt, click.exceptions.Abort):
-        return _fail("stopped; the same command resumes", EXIT_INTERRUPTED, given)
+        return _fail("stopped; the same command resumes", EXIT_INTERRUPTED, argv)
     except DataError as error:
-        code = _fail(_noted(error, error.args[0]), EXIT_BAD_USAGE, given)
+        code = _fail(_noted(error, error.args[0]), EXIT_BAD_USAGE, argv)
         for choice in error.choices:
             if all(argument(name).startswith("-") for name in choice.arguments):
-                words = f"  # {choice.words}" if choice.words else ""
-                say(f"  {_command(_without_replaced(given, choice))} {choice}{words}", err=True)
+                comment = f"  # {choice.meaning}" if choice.meaning else ""
+                say(f"  {_command(_without_replaced(argv, choice))} {choice}{comment}", err=True)
         return code
     except (ExtrapError, ValueError) as error:
-        return _fail(_noted(error), EXIT_BAD_USAGE, given)
+        return _fail(_noted(error), EXIT_BAD_USAGE, argv)
     except SystemExit:  # click saw the reader of our output, such as head, leave
         return EXIT_FINE
     except OSError as error:
-        place = f" {error.filename}" if error.filename else ""
+        path = f" {error.filename}" if error.filename else ""
         reason = error.strerror or str(error)
         remedy = "check its path, your rights and the free space"
-        return _fail(f"cannot read or write{place} ({reason}); {remedy}", EXIT_BAD_USAGE, given)
+        return _fail(f"cannot read or write{path} ({reason}); {remedy}", EXIT_BAD_USAGE, argv)
     except ModuleNotFoundError as error:
         needed = f"this needs {error.name}, which is not installed"
-        return _fail(f"{needed}; {how_to_install(error.name or '')}", EXIT_BAD_USAGE, given)
+        return _fail(f"{needed}; {how_to_install(error.name or '')}", EXIT_BAD_USAGE, argv)
     except Exception as error:  # nobody sees a bare traceback
         whose = "" if hasattr(error, "__notes__") else "unexpected "  # the note says it
-        return _fail(f"{whose}{type(error).__name__}: {_noted(error)}", EXIT_UNEXPECTED, given)
+        return _fail(f"{whose}{type(error).__name__}: {_noted(error)}", EXIT_UNEXPECTED, argv)
     return result if isinstance(result, int) else EXIT_FINE
 
 
-def _noted(error: Exception, words: str | None = None) -> str:
+def _noted(error: Exception, message: str | None = None) -> str:
     """An error and what was noted of it on its way, such as the run in which it arose."""
-    return "; ".join([str(error) if words is None else words, *getattr(error, "__notes__", ())])
+    return "; ".join(
+        [str(error) if message is None else message, *getattr(error, "__notes__", ())]
+    )
 
 
 REPLACED = ("size", "tune", "loss", "seed", "params", "tokens", "compute", "batch", "steps")
@@ -180,31 +182,31 @@ NEED_SIZE = ("plan", "cost", "knobs")
 """Commands that need --at."""
 
 
-def _without_replaced(given: Sequence[str], choice: Choice) -> list[str]:
+def _without_replaced(argv: Sequence[str], choice: Choice) -> list[str]:
     """The command that was given, without the options that a choice replaces."""
     names = [name for name in choice.arguments if choice.instead or name in REPLACED]
-    flags, kept, words = [argument(name) for name in names], list[str](), iter(given)
+    flags, remaining, parts = [argument(name) for name in names], list[str](), iter(argv)
     sizes = choice.arguments.get("size", ())
-    if isinstance(sizes, list | tuple) and len(sizes) > 1 and given[0] not in NEED_SIZE:
+    if isinstance(sizes, list | tuple) and len(sizes) > 1 and argv[0] not in NEED_SIZE:
         flags.append("--at")  # of one column, unless it names them
-    for word in words:
-        flag, equals, value = word.partition("=")
+    for part in parts:
+        flag, equals, value = part.partition("=")
         if flag not in flags:
-            kept.append(word)
+            remaining.append(part)
             continue
-        value = value if equals else next(words, "")
+        value = value if equals else next(parts, "")
         if flag == "--at" and "=" in value:
-            kept += [flag, value]
+            remaining += [flag, value]
         if choice.instead and value.partition("=")[0] != choice.instead:
-            kept += [flag, value]
-    return kept
+            remaining += [flag, value]
+    return remaining
 
 
-def _command(given: Sequence[str]) -> str:
+def _command(argv: Sequence[str]) -> str:
     """The command that was given, without the passwords of its addresses."""
     from extrap.errors import without_password
 
-    return shlex.join(["extrap", *map(without_password, given)])
+    return shlex.join(["extrap", *map(without_password, argv)])
 
 
 def _fail(message: str, code: int, arguments: Sequence[str]) -> int:

@@ -13,25 +13,25 @@ from urllib.parse import quote, unquote
 
 IN_QUERY = "(?i:[?&;](?:ssl)?passw(?:or)?d=)"
 """What stands before a password behind the question mark of an address."""
-_OPTIONS: ContextVar[dict[str, str] | None] = ContextVar("_OPTIONS", default=None)
+_OPTION_NAMES: ContextVar[dict[str, str] | None] = ContextVar("_OPTION_NAMES", default=None)
 """Argument → option of the command that runs; None outside the command line."""
 
 
 @contextmanager
 def as_options() -> Iterator[None]:
     """Within the block messages name the options of the command that runs, see `know_options`."""
-    token = _OPTIONS.set({})
+    token = _OPTION_NAMES.set({})
     try:
         yield
     finally:
-        _OPTIONS.reset(token)
+        _OPTION_NAMES.reset(token)
 
 
 def know_options(options: Mapping[str, str]) -> None:
     """Say how the command that runs calls the arguments it has options for."""
-    known = _OPTIONS.get()
-    if known is not None:
-        known.update(options)
+    registered = _OPTION_NAMES.get()
+    if registered is not None:
+        registered.update(options)
 
 
 def argument(name: str, value: object = None) -> str:
@@ -45,17 +45,17 @@ def argument(name: str, value: object = None) -> str:
         >>> argument("fix", {"lr.b": -0.5}), argument("size", ...), argument("size")
         ('fix={"lr.b": -0.5}', 'size=…', 'size')
     """
-    option = (_OPTIONS.get() or {}).get(name)
+    option = (_OPTION_NAMES.get() or {}).get(name)
     if option is None:
-        words = "…" if value is ... else "True" if value is True else ""
-        written = words or json.dumps(value, ensure_ascii=False)
+        literal = "…" if value is ... else "True" if value is True else ""
+        written = literal or json.dumps(value, ensure_ascii=False)
         return name if value is None else f"{name}={written}"
     if value is None or value is ... or value is True:
         return option
     if isinstance(value, Mapping):
-        parts = [f"{key}={each}" for key, each in value.items()]
+        parts = [f"{key}={part}" for key, part in value.items()]
     else:
-        parts = [str(each) for each in value] if isinstance(value, list | tuple) else [str(value)]
+        parts = [str(part) for part in value] if isinstance(value, list | tuple) else [str(value)]
     return " ".join(f"{option} {shlex.quote(part)}" for part in parts)
 
 
@@ -64,17 +64,17 @@ class Choice(NamedTuple):
 
     Attributes:
         arguments: Argument → value.
-        words: What it stands for.
+        meaning: What it stands for.
         instead: The value that it replaces, such as a column that does not exist.
     """
 
     arguments: Mapping[str, object]
-    words: str = ""
+    meaning: str = ""
     instead: str = ""
 
     def __str__(self) -> str:
-        joined = " " if _OPTIONS.get() is not None else ", "
-        return joined.join(argument(*each) for each in self.arguments.items())
+        joined = " " if _OPTION_NAMES.get() is not None else ", "
+        return joined.join(argument(*pair) for pair in self.arguments.items())
 
 
 class ExtrapError(Exception):
@@ -93,7 +93,10 @@ class DataError(ExtrapError, ValueError):
         self.choices = tuple(choices)
 
     def __str__(self) -> str:
-        listed = (f"{each} ({each.words})" if each.words else str(each) for each in self.choices)
+        listed = (
+            f"{choice} ({choice.meaning})" if choice.meaning else str(choice)
+            for choice in self.choices
+        )
         return " ".join([self.args[0], *([f"{'; '.join(listed)}."] if self.choices else [])])
 
 
@@ -127,11 +130,11 @@ def shown(value: object, *, most: int = 60) -> str:
     return repr(value) if len(text) <= most else f"{text[:most]!r}… ({len(text):,} characters)"
 
 
-def nearest(given: str, known: Iterable[str]) -> str:
+def nearest(name: str, names: Iterable[str]) -> str:
     """`did you mean 'width'?`, of the name most like the given one; empty if none is like it."""
     import difflib  # for errors alone
 
-    near = difflib.get_close_matches(given, list(known), n=1)
+    near = difflib.get_close_matches(name, list(names), n=1)
     return f"did you mean {near[0]!r}?" if near else ""
 
 
@@ -158,8 +161,8 @@ def without_password(url: str) -> str:
         >>> without_password("postgresql://me:secret@host/runs?password=secret")
         'postgresql://me@host/runs'
     """
-    scheme, found, rest = url.partition("://")
+    scheme, separator, location = url.partition("://")
     # to the end: an & in a password, which should be %26, would look like the end of it
-    rest = re.sub(f"(?s){IN_QUERY}.*", "", rest)
-    account, sign, host = rest.rpartition("@")
-    return f"{scheme}{found}{account.partition(':')[0]}{sign}{host}"
+    location = re.sub(f"(?s){IN_QUERY}.*", "", location)
+    account, sign, host = location.rpartition("@")
+    return f"{scheme}{separator}{account.partition(':')[0]}{sign}{host}"

@@ -37,7 +37,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 """What an expression may call; `max` and `min` take two arguments, the others one."""
 _TWO_ARGUMENTS = ("max", "min")
-_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+"""Functions of two arguments."""
+_BINARY_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: np.add,
     ast.Sub: np.subtract,
     ast.Mult: np.multiply,
@@ -46,12 +47,14 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mod: np.mod,
     ast.Pow: np.power,
 }
-_SIGNS: dict[type[ast.unaryop], Callable[[Any], Any]] = {
+_UNARY_OPERATORS: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.UAdd: np.positive,
     ast.USub: np.negative,
 }
 _QUOTED = re.compile(r"`([^`]+)`")
+"""A name in backquotes."""
 _PLACEHOLDER = "quoted_name_{}"
+"""What stands for such a name while Python parses the formula."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +96,15 @@ class Expression:
         """
         for name in self.names:
             if name not in values:
-                known = ", ".join(as_written(str(n)) for n in list(values)[:12])
+                available = ", ".join(as_written(str(n)) for n in list(values)[:12])
                 raise ValueError(
-                    f"{self.text!r} uses {name!r}, which is not one of {known}; use one of them."
+                    f"{self.text!r} uses {name!r}, which is not one of {available}; "
+                    "use one of them."
                 )
         numbers = {name: np.asarray(values[name], dtype=float) for name in self.names}
         with np.errstate(all="ignore"):
-            found = _value(self._tree, numbers)
-        return float(found) if np.ndim(found) == 0 else found
+            value = _value(self._tree, numbers)
+        return float(value) if np.ndim(value) == 0 else value
 
 
 def parse_definition(text: str) -> tuple[str, Expression]:
@@ -109,9 +113,9 @@ def parse_definition(text: str) -> tuple[str, Expression]:
     Raises:
         ValueError: There is no name, no formula, or the formula is none.
     """
-    name, found, formula = (part.strip() for part in text.partition("="))
+    name, equals, formula = (part.strip() for part in text.partition("="))
     name = name.strip("`")
-    if not (name and found and formula):
+    if not (name and equals and formula):
         raise ValueError(
             "a definition has the form name = formula, as in lr_mult = lr * width / 256; got "
             f"{text!r}."
@@ -136,7 +140,7 @@ def _parsed(text: str) -> ast.expr:
             f"{text!r}. Write a name with characters other than letters, digits and _ in "
             "backquotes."
         ) from None
-    names = {_PLACEHOLDER.format(place): name for place, name in enumerate(quoted)}
+    names = {_PLACEHOLDER.format(index): name for index, name in enumerate(quoted)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             node.id = names.get(node.id, node.id)
@@ -157,16 +161,18 @@ def _names(node: ast.expr, text: str, *, depth: int) -> list[str]:
             return [name]
         case ast.Attribute():
             return [_dotted(node, text)]
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY_OPERATORS:
             return _names(left, text, depth=depth + 1) + _names(right, text, depth=depth + 1)
-        case ast.UnaryOp(op=op, operand=operand) if type(op) in _SIGNS:
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY_OPERATORS:
             return _names(operand, text, depth=depth + 1)
-        case ast.Call(func=ast.Name(id=called), args=given, keywords=[]) if called in FUNCTIONS:
-            if len(given) != (n_wanted := 2 if called in _TWO_ARGUMENTS else 1):
+        case ast.Call(func=ast.Name(id=called), args=arguments, keywords=[]) if (
+            called in FUNCTIONS
+        ):
+            if len(arguments) != (n_wanted := 2 if called in _TWO_ARGUMENTS else 1):
                 raise ValueError(
                     f"{called} takes {n_wanted} argument(s), got another number in {text!r}."
                 )
-            return [name for part in given for name in _names(part, text, depth=depth + 1)]
+            return [name for part in arguments for name in _names(part, text, depth=depth + 1)]
     raise ValueError(
         "a formula may contain numbers, names, + - * / // % ** and the functions "
         f"{', '.join(FUNCTIONS)}; got {text!r}."
@@ -201,9 +207,9 @@ def _value(node: ast.expr, numbers: Mapping[str, Any]) -> Any:
         case ast.Attribute():
             return numbers[_dotted(node, "")]
         case ast.BinOp(left=left, op=op, right=right):
-            return _OPERATORS[type(op)](_value(left, numbers), _value(right, numbers))
+            return _BINARY_OPERATORS[type(op)](_value(left, numbers), _value(right, numbers))
         case ast.UnaryOp(op=op, operand=operand):
-            return _SIGNS[type(op)](_value(operand, numbers))
-        case ast.Call(func=ast.Name(id=called), args=given):
-            return FUNCTIONS[called](*(_value(part, numbers) for part in given))
+            return _UNARY_OPERATORS[type(op)](_value(operand, numbers))
+        case ast.Call(func=ast.Name(id=called), args=arguments):
+            return FUNCTIONS[called](*(_value(part, numbers) for part in arguments))
     raise AssertionError(f"{type(node).__name__} was not refused when the formula was read")

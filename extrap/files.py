@@ -35,7 +35,8 @@ References:
 PANDAS_EXACT = 3
 """The version from which pandas reads a number to the last bit by itself."""
 ROUND_TRIP: Mapping[str, Any] = {"float_precision": "round_trip"}
-HIDDEN = re.compile(
+"""Option of `pandas.read_csv` by which an older pandas reads a number to the last bit."""
+HIDDEN_CHARACTERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
 """Characters that command a terminal, turn the reading direction or stand for broken bytes."""
@@ -182,7 +183,7 @@ def unguarded(value: Any) -> Any:
 
 def as_written(text: str) -> str:
     """Text with every hidden character spelled out as Python does; safe for a terminal."""
-    return HIDDEN.sub(lambda found: ascii(found[0])[1:-1], text)
+    return HIDDEN_CHARACTERS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def _may_hold_text(kind: Any) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-SAME = """cattrs click cloudpickle cmaes distributed jinja2 lightning matplotlib numpy optuna
+SAME_NAME = """cattrs click cloudpickle cmaes distributed jinja2 lightning matplotlib numpy optuna
 pandas polars pyarrow rich scipy seaborn statsmodels threadpoolctl tqdm wandb"""
+"""Modules that are installed under the name they are imported by."""
 PACKAGES = {
-    **{name: name for name in SAME.split()},
+    **{name: name for name in SAME_NAME.split()},
     "accelerate": "accelerate transformers",
     "google": "protobuf tensorboard",
     "mlflow": "mlflow-skinny",

@@ -237,22 +237,24 @@ def noise_course(
     Returns:
         The measurements of each window and its noise scale.
     """
-    squared, trace, at = _checked(
+    squared, trace, measured_at = _checked(
         grad_sq_norm=grad_sq_norm, grad_cov_trace=grad_cov_trace, steps=steps
     )
-    edges = at[0] * WIDENING ** np.arange(1, math.log(at[-1] / at[0], WIDENING) + 1)
+    edges = measured_at[0] * WIDENING ** np.arange(
+        1, math.log(measured_at[-1] / measured_at[0], WIDENING) + 1
+    )
     starts = [0]
-    for start in map(int, np.searchsorted(at, edges)):
-        if min(start - starts[-1], len(at) - start) >= MIN_POINTS:
+    for start in map(int, np.searchsorted(measured_at, edges)):
+        if min(start - starts[-1], len(measured_at) - start) >= MIN_POINTS:
             starts.append(start)
     while True:
-        places = [slice(*pair) for pair in pairwise([*starts, len(at)])]
-        found = [noise_scale_from_moments(squared[p], trace[p], level=level) for p in places]
-        is_open = [window.noise_scale is None for window in found]
+        places = [slice(*pair) for pair in pairwise([*starts, len(measured_at)])]
+        scales = [noise_scale_from_moments(squared[p], trace[p], level=level) for p in places]
+        is_open = [window.noise_scale is None for window in scales]
         if not any(is_open) or len(starts) == 1:
-            return list(zip(places, found, strict=True))
+            return list(zip(places, scales, strict=True))
         i = is_open.index(True)
-        if i == 0 and at[starts[1] - 1] <= LEFT_OUT * at[-1]:
+        if i == 0 and measured_at[starts[1] - 1] <= LEFT_OUT * measured_at[-1]:
             del starts[0]
         else:
             del starts[min(i + 1, len(starts) - 1)]
@@ -338,8 +340,8 @@ def _fieller(squared: float, trace: float, covariance: Array) -> tuple[float, fl
 
 def _checked(*, least: float = -math.inf, **values: ArrayLike) -> list[Array]:
     """Columns of one number per step, all alike in length, finite and not below `least`."""
-    found = {name: np.atleast_1d(np.asarray(x, dtype=float)) for name, x in values.items()}
-    for name, column in found.items():
+    columns = {name: np.atleast_1d(np.asarray(x, dtype=float)) for name, x in values.items()}
+    for name, column in columns.items():
         if column.ndim != 1 or not column.size:
             raise DataError(
                 f"{name} needs one number per step, got an array of shape {column.shape}."
@@ -349,7 +351,7 @@ def _checked(*, least: float = -math.inf, **values: ArrayLike) -> list[Array]:
                 f"{name} must be finite{' and at least 0' if least == 0 else ''}, got {bad[0]}; "
                 "leave out steps whose gradient overflowed."
             )
-    if len({column.size for column in found.values()}) > 1:
-        sizes = " and ".join(f"{column.size} {name}" for name, column in found.items())
+    if len({column.size for column in columns.values()}) > 1:
+        sizes = " and ".join(f"{column.size} {name}" for name, column in columns.items())
         raise DataError(f"every step needs all of its numbers, got {sizes}; leave out the others.")
-    return list(found.values())
+    return list(columns.values())

@@ -27,13 +27,14 @@ STUDY_FILES = "extrap_study_"
 """Beginning of the names of modules that study files are imported as."""
 INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
 """Where modules lie that no study file replaces once they are imported."""
-OURS = __name__.partition(".")[0]
-_LOCK = RLock()
+PACKAGE = __name__.partition(".")[0]
+"""The package's own name, whose modules are of no study folder."""
+_FOLDERS_LOCK = RLock()
 _ENTERED: list[tuple[Path, frozenset[str]]] = []
 """The folder whose turn it is, and the modules that were there before."""
 _AWAY: dict[Path, dict[str, ModuleType]] = {}
 """Modules of folders whose turn it is not."""
-_HIDDEN: dict[str, ModuleType] = {}
+_HIDDEN_MODULES: dict[str, ModuleType] = {}
 """Modules from elsewhere, of the names of those of the folder whose turn it is."""
 _SENT: dict[Path, _Sent] = {}
 """On a worker: what the driver sent of its folders."""
@@ -54,20 +55,20 @@ class _Sent(MetaPathFinder, SourceLoader):  # type: ignore[misc]  # of its types
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Where a module is, if it is one of these."""
-        place = name.replace(".", "/")
-        if {f"{place}.py", f"{place}/__init__.py"} & set(self.sources):
+        module_path = name.replace(".", "/")
+        if {f"{module_path}.py", f"{module_path}/__init__.py"} & set(self.sources):
             return spec_from_file_location(name, self.get_filename(name), loader=self)
-        if not any(source.startswith(f"{place}/") for source in self.sources):
+        if not any(source.startswith(f"{module_path}/") for source in self.sources):
             return None
         spec = ModuleSpec(name, None, is_package=True)
-        spec.submodule_search_locations = [str(self._folder / place)]
+        spec.submodule_search_locations = [str(self._folder / module_path)]
         return spec
 
     def get_filename(self, name: str) -> str:
         """The file of a module on the driver's machine."""
-        place = name.replace(".", "/")
-        package = f"{place}/__init__.py"
-        return str(self._folder / (package if package in self.sources else f"{place}.py"))
+        module_path = name.replace(".", "/")
+        package = f"{module_path}/__init__.py"
+        return str(self._folder / (package if package in self.sources else f"{module_path}.py"))
 
     def get_data(self, path: str) -> bytes:
         """The source of a file."""
@@ -81,7 +82,7 @@ def enter(folder: Path) -> None:
     and bytes only.
     """
     sys.dont_write_bytecode = True
-    with _LOCK:
+    with _FOLDERS_LOCK:
         if _ENTERED and _ENTERED[0][0] == folder:
             return
         _leave()
@@ -92,7 +93,7 @@ def enter(folder: Path) -> None:
             names = {path.stem for path in folder.glob("*.py")}
             names |= {path.parent.name for path in folder.glob("*/__init__.py")}
             sys.path.insert(0, str(folder))
-        _HIDDEN.update(
+        _HIDDEN_MODULES.update(
             _take(lambda n, m: n in names and not _is_installed(m) and not _is_of(m, folder))
         )
         _ENTERED.append((folder, frozenset(sys.modules)))
@@ -102,7 +103,7 @@ def enter(folder: Path) -> None:
 @contextmanager
 def loading(folder: Path) -> Iterator[None]:
     """Within the block a study file is loaded: the modules beside it are imported anew."""
-    with _LOCK:
+    with _FOLDERS_LOCK:
         _leave()
         _AWAY.pop(folder, None)
         _SENT.pop(folder, None)
@@ -112,7 +113,7 @@ def loading(folder: Path) -> Iterator[None]:
 
 def receive(folder: Path, sources: Mapping[str, bytes]) -> None:
     """On a worker: make the modules that a driver sent those that are imported."""
-    with _LOCK:
+    with _FOLDERS_LOCK:
         if folder not in _SENT or _SENT[folder].sources != sources:
             _leave()
             _AWAY.pop(folder, None)
@@ -124,7 +125,7 @@ def by_value(thing: Any) -> bytes:
     """An object as bytes for another process: what study files define is in them."""
     import cloudpickle  # noqa: TID251  # whoever gets it runs what it is sent anyway
 
-    with _LOCK:
+    with _FOLDERS_LOCK:
         there = cloudpickle.list_registry_pickle_by_value()  # of a call that this one is within
         names = [n for n in list(sys.modules) if n.startswith(STUDY_FILES) and n not in there]
         modules = [sys.modules[name] for name in names]
@@ -139,14 +140,14 @@ def by_value(thing: Any) -> bytes:
 
 def beside(folder: Path, starts: Iterable[Path]) -> dict[str, Path]:
     """Modules of a folder that Python files import, however deep: path relative to it → file."""
-    found: dict[str, Path] = {}
+    modules: dict[str, Path] = {}
     waiting = list(starts)
     while waiting:
         for path in _imported(folder, waiting.pop()):
-            if (name := path.relative_to(folder).as_posix()) not in found:
-                found[name] = path
+            if (name := path.relative_to(folder).as_posix()) not in modules:
+                modules[name] = path
                 waiting.append(path)
-    return found
+    return modules
 
 
 def _imported(folder: Path, file: Path) -> Iterator[Path]:
@@ -164,9 +165,9 @@ def _imported(folder: Path, file: Path) -> Iterator[Path]:
             above = file.relative_to(folder).parts[: -node.level] if is_inside else ()
             base = ".".join(filter(None, [*above, node.module]))
             names += [base, *(f"{base}.{alias.name}".strip(".") for alias in node.names)]
-    for parts in (name.split(".") for name in names if name.partition(".")[0] != OURS):
-        for place in (folder.joinpath(*parts[: i + 1]) for i in range(len(parts))):
-            paths = (place.parent / f"{place.name}.py", place / "__init__.py")
+    for parts in (name.split(".") for name in names if name.partition(".")[0] != PACKAGE):
+        for module_path in (folder.joinpath(*parts[: i + 1]) for i in range(len(parts))):
+            paths = (module_path.parent / f"{module_path.name}.py", module_path / "__init__.py")
             yield from (path for path in paths if path.is_file())
 
 
@@ -174,8 +175,8 @@ def require_study_file(path: Path) -> None:
     """Raise a `ValueError` unless a path is that of a Python file."""
     if not path.is_file():
         here = path.parent if path.parent.is_dir() else Path()
-        known = ", ".join(sorted(str(p) for p in here.glob("*.py"))[:8]) or "none"
-        raise ValueError(f"study file {path} does not exist; Python files there: {known}.")
+        python_files = ", ".join(sorted(str(p) for p in here.glob("*.py"))[:8]) or "none"
+        raise ValueError(f"study file {path} does not exist; Python files there: {python_files}.")
     if path.suffix != ".py":
         raise ValueError(f"a study file is a Python file that ends in .py, got {path}.")
 
@@ -198,7 +199,7 @@ def name_in(path: Path) -> str:
         if isinstance(targets[0], ast.Name) and isinstance(value, ast.Call):
             records[targets[0].id] = value
     names = {variable: _name_of(variable, records) for variable in records}
-    own = [
+    defined_symbols = [
         node.value.value
         for kind in body
         if isinstance(kind, ast.ClassDef)
@@ -207,7 +208,7 @@ def name_in(path: Path) -> str:
         and isinstance(node.value, ast.Constant)
         and [getattr(target, "id", "") for target in node.targets] == ["symbol"]
     ]
-    for symbol in (*registry.kinds(), *own):
+    for symbol in (*registry.kinds(), *defined_symbols):
         if symbol in records:
             return names[symbol] or _first_text(records[symbol])
     named = list(filter(None, names.values()))
@@ -233,14 +234,14 @@ def _name_of(variable: str, records: Mapping[str, ast.Call]) -> str:
 
 def import_words(error: BaseException, folder: Path) -> str:
     """What loading a training raised, with the file of the folder and its line; one line."""
-    words = " ".join(f"{type(error).__name__}: {error}".split())
+    message = " ".join(f"{type(error).__name__}: {error}".split())
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         file = Path(frame.filename)
         if file.is_relative_to(folder) and not is_installed(file):
             # an error of syntax names its file itself
             where = f" ({file.relative_to(folder)}, line {frame.lineno})"
-            return words if isinstance(error, SyntaxError) else words + where
-    return words
+            return message if isinstance(error, SyntaxError) else message + where
+    return message
 
 
 def _leave() -> None:
@@ -253,8 +254,8 @@ def _leave() -> None:
         sys.meta_path.remove(_SENT[folder])
     elif str(folder) in sys.path:
         sys.path.remove(str(folder))
-    sys.modules.update(_HIDDEN)
-    _HIDDEN.clear()
+    sys.modules.update(_HIDDEN_MODULES)
+    _HIDDEN_MODULES.clear()
 
 
 def _take(is_taken: Callable[[str, ModuleType], bool]) -> dict[str, ModuleType]:
@@ -268,13 +269,13 @@ def _take(is_taken: Callable[[str, ModuleType], bool]) -> dict[str, ModuleType]:
 def _is_of(module: ModuleType, folder: Path) -> bool:
     """Whether a module lies in a folder; a package lies in that above its own."""
     file, places = getattr(module, "__file__", None), list(getattr(module, "__path__", ()))
-    place = Path(places[0] if places else file or "/")
-    return place.parent == folder
+    path = Path(places[0] if places else file or "/")
+    return path.parent == folder
 
 
 def _is_installed(module: ModuleType) -> bool:
     """Whether a module is Python's, of an installed library, or of ours."""
-    file, is_ours = getattr(module, "__file__", None), module.__name__ in ("__main__", OURS)
+    file, is_ours = getattr(module, "__file__", None), module.__name__ in ("__main__", PACKAGE)
     return file is None or is_ours or is_installed(file)
 
 

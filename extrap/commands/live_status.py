@@ -17,7 +17,7 @@ from extrap.records.numbers import format_duration, format_scientific, name_size
 from extrap.reporting.blocks import Block, Paragraph
 from extrap.reporting.tables import keyed_table
 from extrap.reporting.text import blocks_text
-from extrap.study.status import COUNTS, StudyStatus
+from extrap.study.status import STATUS_COUNTS, StudyStatus
 
 REFRESH_S = 2.0
 """Seconds between two looks at the storage, at least."""
@@ -60,7 +60,7 @@ def _line(status: StudyStatus) -> str:
     """All counts in one line, which changes when they do."""
     counts = ", ".join(
         f"{status.count(name)} {name}"
-        for name in COUNTS
+        for name in STATUS_COUNTS
         if name in ALWAYS_SHOWN or status.count(name)
     )
     return f"{status.study}: {counts}"
@@ -85,7 +85,7 @@ def _blocks(status: StudyStatus) -> Iterator[Block]:
         {
             "study": f"{size.study} (larger)" if size.stage == "check" else size.study,
             "size": name_size(size.size),
-            **{name: str(getattr(size, name) or "·") for name in COUNTS},
+            **{name: str(getattr(size, name) or "·") for name in STATUS_COUNTS},
         }
         for size in status.sizes
     ]

@@ -33,7 +33,7 @@ from extrap.fitting.surface.parameters import Margin
 from extrap.forecasting import Forecast, forecast
 from extrap.laws import LAWS
 from extrap.records import Fit, Point, Runs, Verdict, Verdicts, seals
-from extrap.records.codec import SCHEMA_VERSION, decode, encode, shape
+from extrap.records.codec import DOCUMENT_VERSION, decode, encode, shape
 
 logger = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ def verdicts_document(
     }
     return encode(
         {
-            "schema_version": SCHEMA_VERSION,
+            "schema_version": DOCUMENT_VERSION,
             "level": level,
             **({"forecast": sealed} if sealed else {}),
             "verdicts": list(verdicts),
@@ -303,7 +303,9 @@ def as_forecast(source: Any, columns: Mapping[str, Any] | None = None) -> Foreca
     return forecast(source, **columns)
 
 
-def read_sealed(path: Path, kind: str, *, version: int | None = SCHEMA_VERSION) -> dict[str, Any]:
+def read_sealed(
+    path: Path, kind: str, *, version: int | None = DOCUMENT_VERSION
+) -> dict[str, Any]:
     """Read a sealed document of a kind from a file and verify it.
 
     Args:

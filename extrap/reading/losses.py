@@ -41,7 +41,7 @@ from extrap.errors import DataError, argument
 from extrap.reading.names import COMPUTE_NAMES, ERROR_PATTERN, LOSS_PATTERN, known_name
 from extrap.records import Runs
 from extrap.records.fields import ROUNDING
-from extrap.records.notes import LOSS_COLUMN, LOSS_KIND, SHARE, note, values_of
+from extrap.records.notes import LOSS_COLUMN, LOSS_KIND, MAXIMISED, note, values_of
 
 EXTREMES = {"min": "minimum", "max": "maximum", "best": "best value"}
 """Endings of a summary's metrics → what they are of a curve."""
@@ -158,7 +158,7 @@ def loss_of_metric(values: pd.Series, name: str) -> tuple[float, str]:
             f"{finite.index[finite == 1][0] + 1}; leave saturated runs out, or take a metric that "
             "is never perfect."
         )
-    return 1.0, note(SHARE, name, name)
+    return 1.0, note(MAXIMISED, name, name)
 
 
 def loss_kind(runs: Runs) -> str:
@@ -189,7 +189,7 @@ def loss_unit(name: str) -> str:
 
 def is_accuracy(runs: Runs) -> bool:
     """Whether the loss is what a maximised metric in [0, 1] leaves."""
-    return bool(values_of(runs.notes, SHARE))
+    return bool(values_of(runs.notes, MAXIMISED))
 
 
 def is_perplexity(runs: Runs) -> bool:

@@ -53,14 +53,14 @@ from extrap.reading.trackers.histories import check_rows_are_runs
 from extrap.reading.units import check_units, with_tokens, without_units
 from extrap.reading.wide_tables import check_has_losses
 from extrap.records.notes import (
-    COUNTED,
+    COUNTED_COMPLETE,
     ELSEWHERE,
     LOSS_COLUMN,
     LOSS_KIND,
     OTHER_NAME,
     POOLED,
     SHOWN_AT_ONCE,
-    UNUSED,
+    UNUSED_TABLE,
     note,
     of_codes,
     values_of,
@@ -357,7 +357,7 @@ def _applicable(contents: Contents, request: Request) -> tuple[Request, list[str
     where = {c: v for c, v in request.where.items() if c not in elsewhere or not lacks(c)}
     ignore = tuple(c for c in request.ignore if c not in elsewhere or not lacks(c))
     request = replace(request, rename=rename, let=let, where=where, ignore=ignore)
-    return request, [note(UNUSED, text) for text in unused]
+    return request, [note(UNUSED_TABLE, text) for text in unused]
 
 
 def _with_names_of_sweep(contents: Contents, request: Request) -> tuple[Contents, list[str]]:
@@ -440,7 +440,7 @@ def _runs(contents: Contents, parts: Parts, request: Request, notes: list[str]) 
             frame[is_open], table, points, alike, is_asked=not request.partial
         )
         if ended and request.partial:
-            notes.append(note(COUNTED, ended))
+            notes.append(note(COUNTED_COMPLETE, ended))
         elif ended:
             frame.loc[is_early.index[is_early], "status"] = "failed"
             notes.append(f"{ended}: left out, or counted with {argument('partial', True)}")
@@ -507,7 +507,7 @@ def known_of(runs: Runs) -> dict[str, Any]:
 
 def unused_of(runs: Runs) -> set[str]:
     """Formulas and renamings, of those that other tables may need, that these runs do not."""
-    return {text for (text,) in values_of(runs.notes, UNUSED)}
+    return {text for (text,) in values_of(runs.notes, UNUSED_TABLE)}
 
 
 def _recipe(contents: Contents, request: Request, played: Sequence[str]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.reading.cells import is_empty, numbers_of, plain_numbers
-from extrap.records.notes import COPIES, SEEDLESS_COPIES, note
+from extrap.records.notes import COPIES_LEFT_OUT, SEEDLESS_COPIES, note
 from extrap.records.runs import WITHOUT_SEED, text_ranks
 
 LONGEST_EXACT = 2.0**53
@@ -83,5 +83,5 @@ def without_copies(frame: pd.DataFrame, *, by: list[str]) -> tuple[pd.DataFrame,
     alike = alike.astype(dict.fromkeys(alike.select_dtypes(exclude="number"), str))  # or lists
     copies = alike.index[alike.duplicated()]
     unsure = alike.drop(columns="seed").duplicated() & alike["seed"].str.startswith(WITHOUT_SEED)
-    counts = {COPIES: len(copies), SEEDLESS_COPIES: unsure.sum()}
+    counts = {COPIES_LEFT_OUT: len(copies), SEEDLESS_COPIES: unsure.sum()}
     return frame.drop(index=copies), [note(code, n) for code, n in counts.items() if n]

@@ -22,7 +22,8 @@ from extrap.records.intervals import Interval
 if TYPE_CHECKING:
     from cattrs import Converter
 
-SCHEMA_VERSION = 1
+DOCUMENT_VERSION = 1
+"""The `schema_version` of a document unless its `shape` says another."""
 T = TypeVar("T")
 StandIn = tuple[type, Callable[[Any], Any], Callable[[Any], Any]]
 """A record that is written in the place of another: its type, from the other to it, and back."""
@@ -45,7 +46,7 @@ class JsonShape:
     """
 
     kind: str = ""
-    version: int = SCHEMA_VERSION
+    version: int = DOCUMENT_VERSION
     omit: Sequence[str] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     inline: Sequence[str] = ()
@@ -54,12 +55,13 @@ class JsonShape:
     later: Sequence[str] = ()
 
 
-_SHAPES: dict[type, JsonShape] = {}
+_JSON_SHAPES: dict[type, JsonShape] = {}
+"""Record → how its JSON differs from its fields."""
 
 
 def shape(cls: type, **differences: Any) -> None:
     """Declare where the JSON of a record differs from its fields, by the fields of `JsonShape`."""
-    _SHAPES[cls] = JsonShape(**differences)
+    _JSON_SHAPES[cls] = JsonShape(**differences)
 
 
 def encode(value: Any) -> Any:
@@ -77,7 +79,7 @@ def document(record: Any, **more: Any) -> dict[str, Any]:
         record: Its `shape` names the kind; one without is a part of other documents.
         more: Further keys.
     """
-    shaped = _SHAPES.get(type(record), JsonShape())
+    shaped = _JSON_SHAPES.get(type(record), JsonShape())
     head = {"kind": shaped.kind, "schema_version": shaped.version} if shaped.kind else {}
     return {**head, **encode(record), **encode(more)}
 
@@ -93,10 +95,10 @@ def decode(cls: type[T], data: Any) -> T:
     try:
         return _converter().structure(data, cls)
     except BaseValidationError as error:
-        what, _, place = transform_error(error, path="", format_exception=_reason)[0].rpartition(
-            " @ "
-        )
-        raise ValueError(": ".join(filter(None, [place.removeprefix("."), what]))) from error
+        what, _, field_path = transform_error(error, path="", format_exception=_reason)[
+            0
+        ].rpartition(" @ ")
+        raise ValueError(": ".join(filter(None, [field_path.removeprefix("."), what]))) from error
 
 
 def _reason(error: BaseException, _: type | None) -> str:
@@ -115,36 +117,36 @@ def _converter() -> Converter:
     converter = Converter(forbid_extra_keys=True)
 
     def writer(cls: type) -> Callable[[Any], Any]:
-        shaped = _SHAPES.get(cls, JsonShape())
+        shaped = _JSON_SHAPES.get(cls, JsonShape())
         if shaped.written_as is not None:
             stand_in = shaped.written_as[1]
             return lambda record: converter.unstructure(stand_in(record))
         overrides = {name: override(omit=True) for name in shaped.omit}
         overrides |= {name: override(rename=key) for name, key in shaped.names.items()}
-        own: Callable[[Any], dict[str, Any]]
-        own = make_dict_unstructure_fn(cls, converter, **overrides)  # type: ignore[arg-type]
+        write_fields: Callable[[Any], dict[str, Any]]
+        write_fields = make_dict_unstructure_fn(cls, converter, **overrides)  # type: ignore[arg-type]
 
         later = {f.name: f.default for f in fields(cls) if f.name in shaped.later}
 
         def write(record: Any) -> dict[str, Any]:
-            found = own(record)
+            written = write_fields(record)
             for name, default in later.items():
                 if getattr(record, name) == default:
-                    del found[name]
+                    del written[name]
             for name in shaped.inline:
-                found = {**found.pop(name), **found}
+                written = {**written.pop(name), **written}
             for key, of in shaped.add.items():
-                found[key] = converter.unstructure(of(record))
-            return found
+                written[key] = converter.unstructure(of(record))
+            return written
 
         return write
 
     def reader(cls: type) -> Callable[[Any, Any], Any]:
-        shaped = _SHAPES.get(cls, JsonShape())
+        shaped = _JSON_SHAPES.get(cls, JsonShape())
         if shaped.written_as is not None:
             stand_in, _, back = shaped.written_as
             return lambda data, _: back(converter.structure(data, stand_in))
-        own: Any = make_dict_structure_fn(cls, converter)
+        read_fields: Any = make_dict_structure_fn(cls, converter)
 
         def read(data: Any, _: Any) -> Any:
             if not isinstance(data, Mapping):
@@ -152,7 +154,7 @@ def _converter() -> Converter:
             needed = [f.name for f in fields(cls) if f.name not in shaped.later]
             if missing := [name for name in needed if name not in data]:
                 raise ValueError(f"lacks the key {missing[0]}")
-            return own(data, cls)
+            return read_fields(data, cls)
 
         return read
 
@@ -164,7 +166,7 @@ def _converter() -> Converter:
 
     converter.register_unstructure_hook_factory(has_fields, writer)
     converter.register_structure_hook_factory(has_fields, reader)
-    for kind, kinds in _PLAIN.items():
+    for kind, kinds in _JSON_TYPES.items():
         converter.register_structure_hook(kind, partial(_exactly, kind, kinds))
     converter.register_structure_hook_func(
         is_array, lambda data, cls: np.array(_numbers(data), dtype=get_args(get_args(cls)[1])[0])
@@ -181,7 +183,7 @@ def _converter() -> Converter:
     return converter
 
 
-_PLAIN = {float: (int, float), int: (int,), bool: (bool,), str: (str,)}
+_JSON_TYPES = {float: (int, float), int: (int,), bool: (bool,), str: (str,)}
 """Kind of a field → what JSON may hold for it: a whole float is written as an integer."""
 
 
@@ -196,7 +198,7 @@ def _numbers(data: Any) -> Any:
     """Numbers in nested lists, none of which are converted."""
     if isinstance(data, list):
         return [_numbers(item) for item in data]
-    return _exactly(float, _PLAIN[float], data, None)
+    return _exactly(float, _JSON_TYPES[float], data, None)
 
 
 def _plain(value: Any) -> Any:

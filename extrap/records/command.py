@@ -14,9 +14,11 @@ from extrap.records.fields import Rule, fewest, fit_fields, require
 
 RUN_DIR = "run_dir"
 """The placeholder of a folder that each run has to itself."""
-SEED = "seed"
+SEED_PLACEHOLDER = "seed"
+"""The placeholder of the seed of a run."""
 RESULT_FORMATS = (".json", ".jsonl", ".csv")
-WHOLE = 2**53
+"""Endings of a file that a loss can be read from."""
+EXACT_WHOLES_BELOW = 2**53
 """Floats below this hold whole numbers exactly."""
 
 
@@ -46,15 +48,15 @@ def _is_loss(loss: str) -> bool:
 
 
 def _is_result(result: str) -> bool:
-    place = PurePath(result)
-    is_below = not place.is_absolute() and ".." not in place.parts
-    return result == "" or (is_below and place.suffix in RESULT_FORMATS)
+    path = PurePath(result)
+    is_below = not path.is_absolute() and ".." not in path.parts
+    return result == "" or (is_below and path.suffix in RESULT_FORMATS)
 
 
 Seconds = Annotated[float, Rule("be above 0 seconds", lambda seconds: seconds > 0)]
 Word = Annotated[str, Rule("have plain names in its braces, as in {lr} or {lr:.3g}", _is_word)]
-LOSS = Rule("be a name or a regular expression with one group", _is_loss, "write 'val_loss'")
-RESULT = Rule(f"end in {', '.join(RESULT_FORMATS)} and lie in {{run_dir}}", _is_result)
+LOSS_RULE = Rule("be a name or a regular expression with one group", _is_loss, "write 'val_loss'")
+RESULT_RULE = Rule(f"end in {', '.join(RESULT_FORMATS)} and lie in {{run_dir}}", _is_result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +87,8 @@ class Command:
 
     args: Annotated[Sequence[Word], fewest(1, "write ['python', 'train.py', '--lr', '{lr}']")]
     _: KW_ONLY
-    loss: Annotated[str, LOSS] = ""
-    result: Annotated[str, RESULT] = ""
+    loss: Annotated[str, LOSS_RULE] = ""
+    result: Annotated[str, RESULT_RULE] = ""
     timeout_s: Seconds = math.inf
     grace_s: Seconds = 20.0
 
@@ -112,9 +114,9 @@ class Command:
         Raises:
             ValueError: A placeholder has no value, or its format does not go with it.
         """
-        known = {name: _whole(value) for name, value in values.items()}
+        by_placeholder = {name: _whole(value) for name, value in values.items()}
         try:
-            return tuple(word.format_map(known) for word in self.args)
+            return tuple(word.format_map(by_placeholder) for word in self.args)
         except KeyError as error:
             raise ValueError(f"the command's {{{error.args[0]}}} has no value.") from None
         except ValueError as error:
@@ -124,4 +126,4 @@ class Command:
 def _whole(value: float | str) -> float | int | str:
     if isinstance(value, str):
         return value
-    return int(value) if float(value).is_integer() and abs(value) < WHOLE else value
+    return int(value) if float(value).is_integer() and abs(value) < EXACT_WHOLES_BELOW else value

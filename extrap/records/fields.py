@@ -27,12 +27,12 @@ class Rule(NamedTuple):
     """What must hold of a value.
 
     Attributes:
-        words: What follows "must" in a message.
+        requirement: What follows "must" in a message.
         holds: Whether a value obeys.
         advice: What to do instead; by default the default of the field is named.
     """
 
-    words: str
+    requirement: str
     holds: Callable[[Any], bool]
     advice: str = ""
 
@@ -52,10 +52,10 @@ def fewest(n: int, advice: str = "") -> Rule:
     return Rule(f"hold at least {n}", lambda values: len(values) >= n, advice)
 
 
-def one_of(*known: str) -> Rule:
+def one_of(*choices: str) -> Rule:
     """One of a few words, where the value is text."""
-    words = f"be one of {', '.join(filter(None, known))}"
-    return Rule(words, lambda value: not isinstance(value, str) or value in known)
+    requirement = f"be one of {', '.join(filter(None, choices))}"
+    return Rule(requirement, lambda value: not isinstance(value, str) or value in choices)
 
 
 Count = Annotated[int, at_least(1)]
@@ -83,48 +83,50 @@ def fit_fields(record: Any) -> None:
 @cache
 def _fields(cls: Any) -> list[tuple[str, Any, str]]:
     """The name of each field, its annotation, and what messages recommend."""
-    kinds, known = get_type_hints(cls, include_extras=True), fields(cls)
-    advice = {f.name: f"the default is {f.default!r}" for f in known if f.default is not MISSING}
-    return [(f.name, kinds[f.name], advice.get(f.name, "")) for f in known]
+    kinds, record_fields = get_type_hints(cls, include_extras=True), fields(cls)
+    advice = {
+        f.name: f"the default is {f.default!r}" for f in record_fields if f.default is not MISSING
+    }
+    return [(f.name, kinds[f.name], advice.get(f.name, "")) for f in record_fields]
 
 
-def fitted(value: Any, kind: Any, place: str, advice: str = "") -> Any:
+def fitted(value: Any, kind: Any, path: str, advice: str = "") -> Any:
     """A value of the kind that an annotation says, which obeys its rules.
 
-    A message calls it `place`, and recommends `advice` where no rule does.
+    A message calls it `path`, and recommends `advice` where no rule does.
     """
     kind, *rules = get_args(kind) if get_origin(kind) is Annotated else (kind,)
     advice = next((rule.advice for rule in rules if rule.advice), advice)
-    value = _of_kind(value, kind, place, advice)
+    value = _of_kind(value, kind, path, advice)
     for rule in rules:
-        require(rule.holds(value), f"{place} must {rule.words}", value, advice)
+        require(rule.holds(value), f"{path} must {rule.requirement}", value, advice)
     return value
 
 
-def _of_kind(value: Any, kind: Any, place: str, advice: str) -> Any:
+def _of_kind(value: Any, kind: Any, path: str, advice: str) -> Any:
     """A value of a kind without rules of its own; its parts may have some."""
     origin, parts = get_origin(kind) or kind, get_args(kind)
     if origin in (Union, UnionType):
         for part in parts[1:]:
             with suppress(TypeError):
-                return fitted(value, part, place, advice)
-        return fitted(value, parts[0], place, advice)
+                return fitted(value, part, path, advice)
+        return fitted(value, parts[0], path, advice)
     if origin in (tuple, Sequence):
         if isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping):
-            return tuple(fitted(v, parts[0], f"{place}.{i}", advice) for i, v in enumerate(value))
+            return tuple(fitted(v, parts[0], f"{path}.{i}", advice) for i, v in enumerate(value))
     elif origin is Mapping:
         if isinstance(value, Mapping):
-            keys = (fitted(key, parts[0], f"a key of {place}", advice) for key in value)
-            return {key: fitted(value[key], parts[1], f"{place}.{key}", advice) for key in keys}
+            keys = (fitted(key, parts[0], f"a key of {path}", advice) for key in value)
+            return {key: fitted(value[key], parts[1], f"{path}.{key}", advice) for key in keys}
     elif isinstance(value, Real if origin in (int, float) else origin):
         return value
-    raise TypeError(_sentence(f"{place} must be of type {origin.__name__}", value, advice))
+    raise TypeError(_sentence(f"{path} must be of type {origin.__name__}", value, advice))
 
 
-def require(holds: bool, rule: str, given: object, advice: str = "") -> None:
+def require(holds: bool, rule: str, value: object, advice: str = "") -> None:
     """Raise a `ValueError` unless a rule holds: the rule; what was given; what to do."""
     if not holds:
-        raise ValueError(_sentence(rule, given, advice))
+        raise ValueError(_sentence(rule, value, advice))
 
 
 def require_positive(name: str, value: float, advice: str = "") -> None:
@@ -137,8 +139,8 @@ def require_level(level: float) -> None:
     fitted(level, Level, argument("level"))
 
 
-def _sentence(rule: str, given: object, advice: str) -> str:
-    words = f"{given:g}" if isinstance(given, float) else shown(given)
-    if isinstance(given, list | Mapping):
-        words = ", ".join(map(str, given)) or "none"
-    return f"{rule}, got {words}{advice and f'; {advice}'}."
+def _sentence(rule: str, value: object, advice: str) -> str:
+    text = f"{value:g}" if isinstance(value, float) else shown(value)
+    if isinstance(value, list | Mapping):
+        text = ", ".join(map(str, value)) or "none"
+    return f"{rule}, got {text}{advice and f'; {advice}'}."

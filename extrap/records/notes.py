@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-USING, LOSS_COLUMN, LOSS_KIND, SHARE, POOLED, UNUSED = (
+USING, LOSS_COLUMN, LOSS_KIND, MAXIMISED, POOLED, UNUSED_TABLE = (
     "using",
     "loss-column",
     "loss-kind",
@@ -14,7 +14,7 @@ USING, LOSS_COLUMN, LOSS_KIND, SHARE, POOLED, UNUSED = (
     "pooled",
     "unused",
 )
-ELSEWHERE, MARKED, COUNTED, OTHER_NAME, COPIES, SEEDLESS_COPIES = (
+ELSEWHERE, MARKED, COUNTED_COMPLETE, OTHER_NAME, COPIES_LEFT_OUT, SEEDLESS_COPIES = (
     "elsewhere",
     "marked",
     "counted",
@@ -26,19 +26,19 @@ TEXTS = {
     USING: "Using {}",
     LOSS_COLUMN: "the loss is the column {}",
     LOSS_KIND: "the losses are said to be of the kind {}",
-    SHARE: "{} is maximised: the loss is 1 − {}",
+    MAXIMISED: "{} is maximised: the loss is 1 − {}",
     POOLED: "pooled: runs that differ in {}",
-    UNUSED: "another table has the columns of {}",
+    UNUSED_TABLE: "another table has the columns of {}",
     ELSEWHERE: "{} was read from the {}",
     MARKED: "{} cell(s) of {} hold more than a number: {} is read as {}",
-    COUNTED: "{}: counted as complete",
+    COUNTED_COMPLETE: "{}: counted as complete",
     OTHER_NAME: "{} stands in the column {}",
-    COPIES: "{} row(s) are copies of an earlier one, seed and loss included: left out",
+    COPIES_LEFT_OUT: "{} row(s) are copies of an earlier one, seed and loss included: left out",
     SEEDLESS_COPIES: "{} run(s) without a seed equal an earlier one in every column: leave copies "
     "out, they say nothing about noise",
 }
 """Code → the text of a note, with its values; all other notes are text alone."""
-SHOWN_AT_ONCE = (ELSEWHERE, MARKED, COUNTED)
+SHOWN_AT_ONCE = (ELSEWHERE, MARKED, COUNTED_COMPLETE)
 """Notes that are said with the announcement of which columns were taken for what."""
 
 
@@ -56,11 +56,11 @@ class Note(str):
 
     def __new__(cls, text: str) -> Note:
         """Made of its text, as files hold it."""
-        made = super().__new__(cls, text)
+        instance = super().__new__(cls, text)
         matches = ((code, pattern.fullmatch(text)) for code, pattern in _patterns().items())
         match = next(((code, m.groups()) for code, m in matches if m is not None), ("", ()))
-        made.code, made.values = match
-        return made
+        instance.code, instance.values = match
+        return instance
 
 
 def note(code: str, *values: object) -> Note:
@@ -70,12 +70,12 @@ def note(code: str, *values: object) -> Note:
 
 def values_of(notes: Iterable[str], code: str) -> list[tuple[str, ...]]:
     """The values of each of the notes that have a code."""
-    return [each.values for each in map(Note, notes) if each.code == code]
+    return [parsed.values for parsed in map(Note, notes) if parsed.code == code]
 
 
 def of_codes(notes: Iterable[str], *codes: str) -> list[str]:
     """The notes that have one of a few codes, each once."""
-    return list(dict.fromkeys(each for each in notes if Note(each).code in codes))
+    return list(dict.fromkeys(text for text in notes if Note(text).code in codes))
 
 
 @cache

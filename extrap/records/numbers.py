@@ -16,6 +16,7 @@ MOST_DIGITS = 6
 MOST_TEXT = 1000
 """Characters of a text that may come from a file."""
 SUFFIXES = ((1e12, "T"), (1e9, "B"), (1e6, "M"))
+"""Power of ten → its letter, the largest first."""
 
 
 def over(first: str, *lines: str) -> str:
@@ -39,7 +40,7 @@ def format_value(value: float | None, error: float | None = None) -> str:
     if not 1e-4 <= largest < 1e6:
         power = math.floor(math.log10(largest))
         decimals = max(decimals + power, 0)
-    sides = (_plain(each / 10**power, decimals) for each in (value, error))
+    sides = (_plain(number / 10**power, decimals) for number in (value, error))
     text = " ± ".join(sides)
     return f"({text})e{power}".replace("e-", "e−") if power else text
 
@@ -59,8 +60,8 @@ def format_interval(interval: Interval, write: Callable[[float], str] | None = N
         is_closed = lower is not None and upper is not None
         write = (lambda side: _plain(side, decimals)) if is_closed else format_value
     ends = ["" if side is None else write(side) for side in interval]
-    words = "{} to {}" if all(ends) else "at least {}" if ends[0] else "at most {}"
-    return words.format(*filter(None, ends))
+    template = "{} to {}" if all(ends) else "at least {}" if ends[0] else "at most {}"
+    return template.format(*filter(None, ends))
 
 
 def format_estimate(value: float | None, interval: Interval, level: float | None = None) -> str:
@@ -116,8 +117,8 @@ def format_octaves(octaves: float) -> str:
 
 def format_decimals(value: float | None, decimals: int) -> str:
     """A number with so many decimals; `unknown` where it is not known."""
-    known = value is not None and math.isfinite(value)
-    return f"{value:.{decimals}f}".replace("-", "−") if known else "unknown"
+    is_known = value is not None and math.isfinite(value)
+    return f"{value:.{decimals}f}".replace("-", "−") if is_known else "unknown"
 
 
 def format_factor(factor: float) -> str:
@@ -280,5 +281,5 @@ def format_duration(seconds: float) -> str:
 
 def plain(text: object) -> str:
     """Text from a file on one line: hidden characters spelled out, cut where it is long."""
-    words = " ".join(as_written(str(text)).split())
-    return words if len(words) <= MOST_TEXT else f"{words[: MOST_TEXT - 1]}…"
+    line = " ".join(as_written(str(text)).split())
+    return line if len(line) <= MOST_TEXT else f"{line[: MOST_TEXT - 1]}…"

@@ -32,9 +32,9 @@ def override(spec: Record, assignments: Iterable[str]) -> Record:
             is of the wrong kind.
     """
     names = [f.name for f in fields(spec)] if is_dataclass(spec) else []
-    found = [_parted(assignment) for assignment in assignments]
+    parted = [_parted(assignment) for assignment in assignments]
     # the study's own first: its sweeps are checked against them
-    for keys, text in sorted(found, key=lambda each: each[0][0] not in names):
+    for keys, text in sorted(parted, key=lambda pair: pair[0][0] not in names):
         change = partial(_assign, keys=keys, text=text, path=".".join(keys))
         changed = spec if keys[0] in names else _in_sweeps(spec, change)
         spec = change(spec) if changed is spec else changed
@@ -43,8 +43,8 @@ def override(spec: Record, assignments: Iterable[str]) -> Record:
 
 def _parted(assignment: str) -> tuple[list[str], str]:
     """The keys and the text of an assignment."""
-    path, found, text = assignment.partition("=")
-    if not found or not path.strip():
+    path, equals, text = assignment.partition("=")
+    if not equals or not path.strip():
         raise ValueError(f"an override has the form key=value, got {assignment!r}.")
     return path.strip().split("."), text.strip()
 
@@ -62,20 +62,20 @@ def _assign(node: Any, keys: list[str], text: str, path: str, kind: Any = None) 
     """The node, of the kind that an annotation says, with the part at `keys` replaced."""
     if not keys:
         return _parse(text, kind, node, path)
-    key, rest = keys[0], keys[1:]
+    key, below = keys[0], keys[1:]
     parts, kinds = _parts(node), get_type_hints(type(node)) if is_dataclass(node) else {}
     if isinstance(node, Workload) and key not in parts:  # an option, by its own name
         options = {**node.options, key: node.options.get(key)}
         return replace(node, options=_assign(options, keys, text, path, kinds["options"]))
     if not isinstance(node, Mapping | tuple) and not kinds:
         raise ValueError(f"{path} is too long: nothing lies below {key!r}; shorten it.")
-    own = {str(each): each for each in parts}
-    if key not in own:
-        hint = nearest(key, own) or f"there are {', '.join(own)}."
+    by_name = {str(name): name for name in parts}
+    if key not in by_name:
+        hint = nearest(key, by_name) or f"there are {', '.join(by_name)}."
         raise ValueError(f"{path} does not exist in the study: no {key!r}; {hint}")
-    part = own[key]
+    part = by_name[key]
     kind = kinds[key] if kinds else get_args(kind)[isinstance(node, Mapping)]
-    return _with(node, {**parts, part: _assign(parts[part], rest, text, path, kind)})
+    return _with(node, {**parts, part: _assign(parts[part], below, text, path, kind)})
 
 
 def _parts(node: Any) -> dict[Any, Any]:
@@ -118,5 +118,5 @@ def _parse(text: str, kind: Any, old: Any, path: str) -> Any:
     if str in kinds:
         return text
     names = {int: "a whole number", float: "a number", bool: "true or false"}
-    words = " or ".join(names[each] for each in kinds if each in names)
-    raise ValueError(f"{path} must be {words}, got {text!r}.")
+    expected = " or ".join(names[allowed] for allowed in kinds if allowed in names)
+    raise ValueError(f"{path} must be {expected}, got {text!r}.")

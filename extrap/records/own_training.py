@@ -14,7 +14,7 @@ from typing import Any
 from extrap.records.study import TrainFunction
 from extrap.study_folders import beside, by_value, enter, is_installed, receive
 
-DIGITS = 12
+FINGERPRINT_DIGITS = 12
 """Of a file's SHA-256 in a fingerprint."""
 
 
@@ -109,4 +109,4 @@ def _hash(path: Path, names: Collection[str]) -> str:
         if any(isinstance(target, ast.Name) and target.id in names for target in targets):
             last = node.end_lineno or node.lineno
             lines[node.lineno - 1 : last] = [b""] * (last - node.lineno + 1)
-    return hashlib.sha256(b"".join(lines)).hexdigest()[:DIGITS]
+    return hashlib.sha256(b"".join(lines)).hexdigest()[:FINGERPRINT_DIGITS]

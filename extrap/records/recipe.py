@@ -118,8 +118,10 @@ class Recipe:
     def __post_init__(self) -> None:
         fit_fields(self)
         if self.schedule == "wsd":
-            given = [f"warmup={self.warmup}", f"decay={self.decay}"]
-            require(self.decay <= 1 - self.warmup, "warmup and decay must sum to at most 1", given)
+            settings = [f"warmup={self.warmup}", f"decay={self.decay}"]
+            require(
+                self.decay <= 1 - self.warmup, "warmup and decay must sum to at most 1", settings
+            )
         if self.schedule == "steps":
             ends = (0.0, *self.drops, 1.0)
             are_rising = self.warmup <= ends[1] < 1 and all(a < b for a, b in pairwise(ends))
@@ -165,18 +167,18 @@ class Recipe:
         if self.schedule != "steps":
             return (Phase(self.steps, self.batch_size, 1.0),)
         ends = [round(part * self.steps) for part in (0.0, *self.drops, 1.0)]
-        found = []
+        phases = []
         for i, (start, end) in enumerate(pairwise(ends)):
             factor = self.drop_factor**i
             if end == start:
                 continue
             if self.decay_by == "rate":
-                found.append(Phase(end - start, self.batch_size, 1 / factor))
+                phases.append(Phase(end - start, self.batch_size, 1 / factor))
                 continue
             batch = round(self.batch_size * factor)
             n_updates = max(1, round((end - start) * self.batch_size / batch))
-            found.append(Phase(n_updates, batch, 1.0))
-        return tuple(found)
+            phases.append(Phase(n_updates, batch, 1.0))
+        return tuple(phases)
 
     def in_use(self) -> tuple[str, ...]:
         """The fields that matter with this optimiser, schedule and parametrisation."""

@@ -28,7 +28,7 @@ from extrap.records.outcomes import Outcome
 if TYPE_CHECKING:
     from extrap.records.runs import Runs
 
-MOST_LINES = 30
+MOST_VERDICTS = 30
 """Verdicts that are printed one by one."""
 MOST_OUTLIERS = 3
 """Outliers that are named one by one."""
@@ -176,8 +176,8 @@ class Fit:
 
     def __repr__(self) -> str:
         errors = (math.sqrt(max(row[i], 0.0)) for i, row in enumerate(self.covariance))
-        found = zip(self.names, self.values, errors, strict=True)
-        text = ", ".join(f"{name} {format_value(value, se)}" for name, value, se in found)
+        parameters = zip(self.names, self.values, errors, strict=True)
+        text = ", ".join(f"{name} {format_value(value, se)}" for name, value, se in parameters)
         return plain(f"Fit({self.law}: {text}; {counted(self.n_points, 'point')})")
 
 
@@ -362,9 +362,9 @@ class Point(Encoded):
 
     def __repr__(self) -> str:
         parts = [f"loss {format_estimate(self.loss, self.loss_pi)}"]
-        for name, found in self.tuned.items():
+        for name, optimum in self.tuned.items():
             used = format_quantity(self.recommended[name])
-            parts.append(f"{name} {used} (optimum {format_interval(found.pi)})")
+            parts.append(f"{name} {used} (optimum {format_interval(optimum.pi)})")
         flags = "; ".join(["", *self.flags])
         ratio = f"extrapolation ratio {format_factor(self.extrapolation_ratio)}"
         return plain(f"Point({name_size(self.size)}, {ratio}: {', '.join(parts)}{flags})")
@@ -484,10 +484,10 @@ class Verdicts(tuple[Verdict, ...]):
     @property
     def configurations(self) -> tuple[tuple[Verdict, ...], ...]:
         """Verdicts grouped by configuration: runs that differ only in their seed."""
-        found: dict[int, list[Verdict]] = {}
+        groups: dict[int, list[Verdict]] = {}
         for verdict in self:
-            found.setdefault(verdict.configuration, []).append(verdict)
-        return tuple(map(tuple, found.values()))
+            groups.setdefault(verdict.configuration, []).append(verdict)
+        return tuple(map(tuple, groups.values()))
 
     @property
     def n_judged(self) -> int:
@@ -507,13 +507,13 @@ class Verdicts(tuple[Verdict, ...]):
     @property
     def joint_p(self) -> float | None:
         """The smallest adjusted p-value; None if no configuration has a loss."""
-        known = [verdict.p_adjusted for verdict in self if verdict.p_adjusted is not None]
-        return min(known, default=None)
+        p_values = [verdict.p_adjusted for verdict in self if verdict.p_adjusted is not None]
+        return min(p_values, default=None)
 
     def __repr__(self) -> str:
         n_judged, n_off = self.n_judged, self.n_off
-        lines = "".join(f"\n  {verdict!r}" for verdict in self[:MOST_LINES])
-        more = f"\n  … {len(self) - MOST_LINES} more" if len(self) > MOST_LINES else ""
+        lines = "".join(f"\n  {verdict!r}" for verdict in self[:MOST_VERDICTS])
+        more = f"\n  … {len(self) - MOST_VERDICTS} more" if len(self) > MOST_VERDICTS else ""
         judged = counted(n_judged, "configuration")
         head = f"{counted(len(self), 'run')}, {n_off} of {judged} off the law"
         return "\n".join([*self.notes, f"Verdicts({head}){lines}{more}"])

@@ -17,15 +17,17 @@ from extrap.records.fields import LARGEST_LOSS
 from extrap.records.numbers import counted, format_quantity, plain
 
 STATUSES = ("complete", "diverged", "pruned", "failed")
+"""How a run can have ended."""
 STAGES = ("tune", "check")
+"""What a run belongs to: the sweep, or the larger runs after the forecast was sealed."""
 LOSS_KINDS = ("nats", "bits", "error", "accuracy", "other")
 """What a loss can be: nats or bits per token, an error rate, what an accuracy leaves, none of
 these."""
 WITHOUT_SEED = "row-"
 """How the seed of a run begins whose seed nobody gave."""
-MOST_NAME = 100
+MOST_NAME_CHARACTERS = 100
 """Characters of the name of a column that plays a part."""
-FAR = 1e8
+FAR_TIMES_QUARTILE = 1e8
 """Times the lower quartile of the losses of a sweep, beyond which a run has diverged. A network
 before training is at most a million times worse than a trained one (a mean squared error of 1
 against 1e-6), and one that is merely mistuned at most a hundred times worse than that. Forecasts
@@ -271,9 +273,9 @@ class Runs:
 def loss_ceiling(losses: Iterable[float]) -> float:
     """The loss above which a run has diverged, though its loss is a number.
 
-    It is `FAR` times the lower quartile of the losses, of those alone that are not above it; and
-    at most `LARGEST_LOSS` unless all are above that. The unit of the losses does not matter, nor
-    their order.
+    It is `FAR_TIMES_QUARTILE` times the lower quartile of the losses, of those alone that are not
+    above it; and at most `LARGEST_LOSS` unless all are above that. The unit of the losses does not
+    matter, nor their order.
 
     Args:
         losses: Of the complete runs of a sweep.
@@ -286,7 +288,7 @@ def loss_ceiling(losses: Iterable[float]) -> float:
     ceiling, n_before = math.inf, -1
     while len(within) and len(within) != n_before:
         n_before = len(within)
-        ceiling = FAR * float(np.quantile(within, QUARTILE, method="lower"))
+        ceiling = FAR_TIMES_QUARTILE * float(np.quantile(within, QUARTILE, method="lower"))
         ceiling = min(ceiling, LARGEST_LOSS) if within[0] <= LARGEST_LOSS else ceiling
         within = within[within <= ceiling]
     return ceiling
@@ -308,8 +310,9 @@ def _mark_far(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
         rows = [f"{_run_words(frame, row, names)} ({loss:.3g})" for row, loss in far.items()]
         more = f"; and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else ""
         notes.append(
-            f"{len(rows)} run(s) count as diverged, with a loss above {ceiling:.3g} ({FAR:g} "
-            f"times the lower quartile of the losses): {'; '.join(rows[:MOST_NAMED])}{more}"
+            f"{len(rows)} run(s) count as diverged, with a loss above {ceiling:.3g} "
+            f"({FAR_TIMES_QUARTILE:g} times the lower quartile of the losses): "
+            f"{'; '.join(rows[:MOST_NAMED])}{more}"
         )
     return notes
 
@@ -331,17 +334,17 @@ def condition_text(value: object) -> str:
 
 def text_ranks(values: pd.Series) -> np.ndarray:
     """The place of each value among the distinct ones in the order of their text."""
-    codes, found = pd.factorize(values, use_na_sentinel=False)
-    texts = pd.Series(found, dtype=object).astype(str)
+    codes, distinct = pd.factorize(values, use_na_sentinel=False)
+    texts = pd.Series(distinct, dtype=object).astype(str)
     return texts.rank(method="dense").to_numpy()[codes]
 
 
 def _require_names(names: Iterable[str]) -> None:
     for name in names:
-        if not 0 < len(name) <= MOST_NAME or as_written(name) != name or "\n" in name:
+        if not 0 < len(name) <= MOST_NAME_CHARACTERS or as_written(name) != name or "\n" in name:
             raise DataError(
-                f"a column's name must have 1 to {MOST_NAME} visible characters, got "
-                f"{name[:MOST_NAME]!r}; rename the column."
+                f"a column's name must have 1 to {MOST_NAME_CHARACTERS} visible characters, got "
+                f"{name[:MOST_NAME_CHARACTERS]!r}; rename the column."
             )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-DIGITS = 10
+HASHED_DIGITS = 10
 """Significant digits that count for a hash: what differs beyond them is rounding."""
 FIRST_BYTES = 200
 """Of a sealed file, among which it says its kind."""
@@ -29,10 +29,10 @@ def seal(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def verify(document: Mapping[str, Any]) -> None:
     """Raise a `ValueError` that names the fields that were changed after a document was sealed."""
-    written, found = document.get("seal"), _hashes(document)
+    written, current = document.get("seal"), _hashes(document)
     if not isinstance(written, Mapping):
         raise ValueError("seal: missing")
-    changed = [key for key in {**written, **found} if written.get(key) != found.get(key)]
+    changed = [key for key in {**written, **current} if written.get(key) != current.get(key)]
     if not changed and document.get("content_hash") != content_hash(document):
         changed = ["content_hash"]
     if changed:
@@ -68,7 +68,7 @@ def is_sealed_file(source: object) -> bool:
 
 def _rounded(value: Any) -> Any:
     if type(value) in (float, int):  # first, as most are
-        return f"{value:.{DIGITS}g}"
+        return f"{value:.{HASHED_DIGITS}g}"
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping):
@@ -77,4 +77,4 @@ def _rounded(value: Any) -> Any:
         return [_rounded(item) for item in value]
     if isinstance(value, bool) or not isinstance(value, int | float):
         return value
-    return f"{value:.{DIGITS}g}"
+    return f"{value:.{HASHED_DIGITS}g}"

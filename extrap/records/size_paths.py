@@ -60,28 +60,28 @@ class SizePath:
         names = (n for formula in self.formulas.values() for n in Expression(formula).names)
         return tuple(dict.fromkeys(name for name in names if name not in self.formulas))
 
-    def values(self, given: Mapping[str, float]) -> dict[str, float]:
+    def values(self, inputs: Mapping[str, float]) -> dict[str, float]:
         """What the path defines, in its own order.
 
         Args:
-            given: Dial → value; further names are ignored.
+            inputs: Dial → value; further names are ignored.
 
         Raises:
             ValueError: An input is missing, or a formula gives no positive number there.
         """
         from extrap.expressions import Expression
 
-        known = {name: value for name, value in given.items() if name not in self.formulas}
+        values = {name: value for name, value in inputs.items() if name not in self.formulas}
         for name in self._order():
-            value = Expression(self.formulas[name])(known)
+            value = Expression(self.formulas[name])(values)
             if not (math.isfinite(value) and value > 0):
-                where = ", ".join(f"{name}={known[name]:g}" for name in self.inputs)
+                where = ", ".join(f"{name}={values[name]:g}" for name in self.inputs)
                 raise ValueError(
                     f"a path must give positive numbers, {name} = {self.formulas[name]} gives "
                     f"{value:g} at {where}; correct the formula."
                 )
-            known[name] = float(f"{value:.12g}")
-        return {name: known[name] for name in self.formulas}
+            values[name] = float(f"{value:.12g}")
+        return {name: values[name] for name in self.formulas}
 
     def __str__(self) -> str:
         return ", ".join(f"{name} = {formula}" for name, formula in self.formulas.items())

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from extrap.errors import nearest
-from extrap.records.command import RUN_DIR, SEED, Command
+from extrap.records.command import RUN_DIR, SEED_PLACEHOLDER, Command
 from extrap.records.fields import (
     SMALLEST_LOSS,
     Level,
@@ -31,12 +31,14 @@ OnEval = Callable[[int, tuple[float, ...]], Sequence[bool] | None]
 """Receives a step and the held-out loss of every run; may say which runs to keep."""
 OWN = "own"
 """The workload of a study that names none: whatever its training function or command trains."""
-WHOLE = ("batch_size", BUDGET)
+WHOLE_FIELDS = ("batch_size", BUDGET)
 """What of a recipe is trained as a whole number."""
 OPTUNA_SAMPLERS = ("tpe", "gp", "cmaes", "qmc")
+"""Names of Optuna's samplers in a study."""
 RECOMMENDED, CONTRAST = ROLES = ("recommended", "contrast")
 """Roles of larger runs: at the recommended tuned values, or mistuned to show what that costs."""
 RESULT_STATUSES = ("complete", "diverged", "pruned")
+"""How a run can have ended that counts as trained."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,8 +166,8 @@ class RunResult:
     cost: float = 0.0
 
     def __post_init__(self) -> None:
-        known = ", ".join(RESULT_STATUSES)
-        require(self.status in RESULT_STATUSES, f"status must be one of {known}", self.status)
+        statuses = ", ".join(RESULT_STATUSES)
+        require(self.status in RESULT_STATUSES, f"status must be one of {statuses}", self.status)
         if self.status != "complete":
             require(self.loss is None, f"a {self.status} run must have loss=None", self.loss)
             return
@@ -239,8 +241,9 @@ class StudySpec:
         for target in self.targets:
             self.require_target(target.size)
         if self.path:
-            own = sorted({*self.sizes, *self.tune, "seed"}.intersection(self.path))
-            require(not own, "a path must define no size and no tuned column", own, "leave it out")
+            clashing = sorted({*self.sizes, *self.tune, "seed"}.intersection(self.path))
+            rule = "a path must define no size and no tuned column"
+            require(not clashing, rule, clashing, "leave it out")
             unknown = [name for name in SizePath(self.path).inputs if name not in self.sizes]
             rule = f"formulas of a path must use sizes, {', '.join(self.sizes)}, or each other"
             require(not unknown, rule, unknown, "define it, or make it a size")
@@ -258,20 +261,21 @@ class StudySpec:
 
     def require_command(self, command: Command) -> None:
         """Raise a `ValueError` unless a command contains what moves in the study, and no more."""
-        given, known = command.placeholders(), [*self.sizes, *self.path, *self.tune, SEED, RUN_DIR]
-        unknown = [name for name in given if name not in known]
-        rule = f"placeholders of a command must be among {', '.join(known)}"
-        near, advice = nearest(unknown[0], known) if unknown else "", "name it in the study"
+        placeholders = command.placeholders()
+        allowed = [*self.sizes, *self.path, *self.tune, SEED_PLACEHOLDER, RUN_DIR]
+        unknown = [name for name in placeholders if name not in allowed]
+        rule = f"placeholders of a command must be among {', '.join(allowed)}"
+        near, advice = nearest(unknown[0], allowed) if unknown else "", "name it in the study"
         advice = f"{near} Otherwise {advice}" if near else advice
         require(not unknown, rule, unknown, advice)
-        moving = [*self.tune, *(() if set(self.path) & set(given) else self.sizes)]
-        missing = [f"{{{name}}}" for name in moving if name not in given]
+        moving = [*self.tune, *(() if set(self.path) & set(placeholders) else self.sizes)]
+        missing = [f"{{{name}}}" for name in moving if name not in placeholders]
         rule = "a command must contain the size and the tuned values of its run"
-        require(not missing, rule, list(given), f"add {', '.join(missing)}")
+        require(not missing, rule, list(placeholders), f"add {', '.join(missing)}")
         n_seeds = max(len(self.seeds), len(self.target_seeds) if self.targets else 0)
         rule = "a study must have one seed where its command does not contain it"
         advice = "add the word '--seed={seed}', or set seeds=(0,) and target_seeds=(0,)"
-        require(SEED in given or n_seeds == 1, rule, n_seeds, advice)
+        require(SEED_PLACEHOLDER in placeholders or n_seeds == 1, rule, n_seeds, advice)
 
     def require_whole(self) -> None:
         """Raise if a built-in workload would train a rounded number instead of the study's.
@@ -305,7 +309,7 @@ class StudySpec:
 
     def is_whole(self, name: str) -> bool:
         """Whether a tuned column takes whole numbers only; a function or command takes any."""
-        return name in WHOLE and self.workload.name != OWN
+        return name in WHOLE_FIELDS and self.workload.name != OWN
 
     def allows(self, name: str, value: float) -> bool:
         """Whether training takes a value of a tuned column."""

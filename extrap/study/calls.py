@@ -29,26 +29,30 @@ def copied(function: Callable[..., Any], *args: Any) -> bytes:
 
 def versions() -> dict[str, str]:
     """What must be the same wherever a study trains: results are compared to the last bit."""
-    found = {"extrap": __version__, "Python": ".".join(map(str, sys.version_info[:2]))}
+    installed = {"extrap": __version__, "Python": ".".join(map(str, sys.version_info[:2]))}
     for name in ("torch", "numpy"):
         try:
-            found[name] = importlib.metadata.version(name)
+            installed[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            installed[name] = "not installed"
+    return installed
 
 
 def called(
-    payload: bytes, wanted: Mapping[str, str] = MappingProxyType({})
+    payload: bytes, driver_versions: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Any, Exception | None]:
     """Make a call; what it returned and what it raised, one of them None.
 
-    `wanted` are the versions that the driver has; others may not be able to load the call.
+    `driver_versions` are those that the driver has; others may not be able to load the call.
     """
     import cloudpickle  # noqa: TID251  # of our own driver, as a cluster does anyway
 
-    own = versions() if wanted else {}
-    if differ := [f"{n} {own[n]}, the driver {wanted[n]}" for n in wanted if own[n] != wanted[n]]:
+    installed = versions() if driver_versions else {}
+    if differ := [
+        f"{n} {installed[n]}, the driver {driver_versions[n]}"
+        for n in driver_versions
+        if installed[n] != driver_versions[n]
+    ]:
         return None, StudyError(
             f"workers must have the driver's versions, a worker has {', '.join(differ)}; install "
             "those on every worker."
@@ -56,9 +60,9 @@ def called(
     try:
         function, args = cloudpickle.loads(payload)
     except Exception as error:  # whatever the user's modules do as they are imported
-        words = import_words(error, getattr(error, "folder", Path()))
+        message = import_words(error, getattr(error, "folder", Path()))
         return None, StudyError(
-            f"a worker must be able to load the training function, got {words}; install or copy "
+            f"a worker must be able to load the training function, got {message}; install or copy "
             "on every worker what is missing there."
         )
     try:

@@ -22,7 +22,8 @@ from extrap.study.calls import called, copied, versions
 
 logger = logging.getLogger(__name__)
 
-SCHEMES = ("ray", "dask")
+CLUSTER_SCHEMES = ("ray", "dask")
+"""How the address of a cluster begins."""
 COUNT_S = 2.0
 """How long a count of workers holds."""
 
@@ -38,13 +39,13 @@ def executor_on(address: str, *, n_gpus: float = 0) -> Executor:
         StudyError: The address is malformed, or no cluster answers there.
         ModuleNotFoundError: Its library is not installed.
     """
-    scheme, _, place = address.partition("://")
-    if scheme not in SCHEMES or (scheme == "dask" and not place):
+    scheme, _, host = address.partition("://")
+    if scheme not in CLUSTER_SCHEMES or (scheme == "dask" and not host):
         raise StudyError(
             f"a cluster is given as ray, ray://HOST:10001 or dask://HOST:8786, got {address!r}."
         )
     try:
-        return _Ray(address, n_gpus) if scheme == "ray" else _Dask(place, n_gpus)
+        return _Ray(address, n_gpus) if scheme == "ray" else _Dask(host, n_gpus)
     except (OSError, ConnectionError, TimeoutError) as error:
         raise StudyError(
             f"a cluster must answer, got nothing from {address} ({error}); check the address, and "
@@ -103,24 +104,24 @@ class _Cluster(Executor, ABC):
 class _Dask(_Cluster):
     """A Dask cluster: a pack for each thread of its workers."""
 
-    def __init__(self, place: str, n_gpus: float) -> None:
+    def __init__(self, host: str, n_gpus: float) -> None:
         super().__init__(n_gpus)
         import distributed
 
         self._library: Any = distributed  # which has no types
-        self._place = place
+        self._host = host
         self._options = {"resources": {"GPU": n_gpus}} if n_gpus else {}
         self._connect()
 
     def _connect(self) -> None:
-        self._client = self._library.Client(self._place, timeout=30, set_as_default=False)
+        self._client = self._library.Client(self._host, timeout=30, set_as_default=False)
         self._inner = self._client.get_executor(pure=False, **self._options)
 
     def _count(self) -> int:
-        found = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
         if self.n_gpus:
-            return sum(int(each["resources"].get("GPU", 0) / self.n_gpus) for each in found)
-        return sum(int(each["nthreads"]) for each in found)
+            return sum(int(worker["resources"].get("GPU", 0) / self.n_gpus) for worker in workers)
+        return sum(int(worker["nthreads"]) for worker in workers)
 
     def _send(self, payload: bytes) -> Future[Any]:
         if self._client.status in ("closed", "closing"):  # the scheduler was away for too long
@@ -142,10 +143,12 @@ class _Ray(_Cluster):
 
         self._ray: Any = ray
         if not self._ray.is_initialized():
-            place = {"address": address} if "://" in address else {"_node_ip_address": "127.0.0.1"}
+            connection = (
+                {"address": address} if "://" in address else {"_node_ip_address": "127.0.0.1"}
+            )
             is_main = threading.current_thread() is threading.main_thread()
             before = signal.getsignal(signal.SIGTERM)
-            self._ray.init(include_dashboard=False, log_to_driver=False, **place)
+            self._ray.init(include_dashboard=False, log_to_driver=False, **connection)
             if is_main:  # Ray's own ends the process at once, with exit code 0
                 signal.signal(signal.SIGTERM, before)
         # the driver hands out again what is lost

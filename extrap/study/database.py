@@ -37,6 +37,7 @@ LASTING = ("authentication failed", "does not exist", "no password", "no pg_hba.
 RETRY_FOR_S = 300.0
 """How long a storage that does not answer is waited for."""
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 5.0
+"""Pause before a storage is tried again: it doubles from the first to the longest."""
 SOON_S = 1.0
 """Errors that pass within this time are not worth a word."""
 
@@ -71,11 +72,11 @@ def is_passing(error: BaseException) -> bool:
     if not isinstance(cause, exc.DBAPIError):
         is_lost = isinstance(cause, exc.TimeoutError | exc.PendingRollbackError)
         return is_lost or isinstance(error, ConnectionLost)
-    words = str(cause.orig).lower()
+    message = str(cause.orig).lower()
     if type(cause.orig).__module__.startswith("sqlite3"):
-        return "locked" in words or "busy" in words
+        return "locked" in message or "busy" in message
     is_of_server = isinstance(cause, exc.OperationalError | exc.InterfaceError)
-    is_lasting = any(each in words for each in LASTING)
+    is_lasting = any(lasting in message for lasting in LASTING)
     return cause.connection_invalidated or (is_of_server and not is_lasting)
 
 
@@ -98,21 +99,21 @@ class Retries:
         if not is_passing(error):
             raise error
         drop_session(self._storage)
-        now, words = time.monotonic(), reason_of(error, self._url)
+        now, reason = time.monotonic(), reason_of(error, self._url)
         if math.isnan(self._began):
             self._began, self._wait_s = now, FIRST_WAIT_S
         where, waited_s = without_password(self._url), now - self._began
         if waited_s >= RETRY_FOR_S:
             raise StudyError(
                 f"a storage must respond, got only errors from {where} for {RETRY_FOR_S:.0f} s "
-                f"({words}); check that it is running and reachable, then run the same command "
+                f"({reason}); check that it is running and reachable, then run the same command "
                 "to resume."
             ) from error
         if waited_s > SOON_S and not self._has_said:
             logger.warning(
                 "the storage %s does not respond (%s); retrying for up to %.0f s",
                 where,
-                words,
+                reason,
                 RETRY_FOR_S,
             )
             self._has_said = True
@@ -147,5 +148,5 @@ def drop_session(storage: BaseStorage) -> None:
 def storage_id(url: str) -> str:
     """A short name of a storage, from its address without its password."""
     path = file_of(parse_url(url))
-    place = without_password(url) if path is None else str(path.absolute())
-    return hashlib.sha256(place.encode()).hexdigest()[:16]
+    location = without_password(url) if path is None else str(path.absolute())
+    return hashlib.sha256(location.encode()).hexdigest()[:16]

@@ -29,7 +29,7 @@ from extrap.study.database import Retries, open_storage, storage_id
 from extrap.study.executors import LocalExecutor, n_workers_of
 from extrap.study.file_locks import this_process
 from extrap.study.fingerprints import fingerprint
-from extrap.study.ledger import TRIES, Ledger, Part, size_statuses
+from extrap.study.ledger import MOST_FAILURES, Ledger, Part, size_statuses
 from extrap.study.lock import lock_of
 from extrap.study.pack_requests import (
     PROGRESS_EVERY_S,
@@ -195,7 +195,7 @@ class Training:
     def failures(self) -> tuple[str, ...]:
         """The runs that were given up and why, one sentence each."""
         return tuple(
-            f"The run {run_words(cell)} failed {TRIES} times and was skipped "
+            f"The run {run_words(cell)} failed {MOST_FAILURES} times and was skipped "
             f"({type(error).__name__}: {error}); run the command again to retry it."
             for cell, error in self.given_up.items()
         )

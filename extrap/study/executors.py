@@ -92,6 +92,6 @@ def _gpus(n: int) -> list[dict[str, str]]:
 def n_workers_of(executor: Executor) -> int:
     """How many packs an executor can train at once."""
     for name in ("n_workers", "_max_workers"):
-        if isinstance(found := getattr(executor, name, None), int) and found > 0:
-            return found
+        if isinstance(n_workers := getattr(executor, name, None), int) and n_workers > 0:
+            return n_workers
     return WORKERS

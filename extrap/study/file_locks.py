@@ -20,10 +20,13 @@ from typing import Any, TextIO
 from extrap.errors import StudyError, argument, without_password
 
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
-TRIES, WAIT_S = 5, 0.05
-"""Whoever asks who holds a file locks it for a moment."""
+"""Errors of a file system that nothing can be written to."""
+LOCK_TRIES, LOCK_WAIT_S = 5, 0.05
+"""Attempts at a lock and the pause between two: whoever asks who holds a file locks it for a
+moment."""
 
 _LOCKED: list[TextIO] = []
+"""Files that this process has locked."""
 # a forked child must not hold what its parent has locked
 os.register_at_fork(after_in_child=lambda: [file.close() for file in _LOCKED])
 
@@ -115,15 +118,15 @@ class FileLocks(DriverLock):
 def _locked(path: Path) -> TextIO:
     """A file, locked, with this process named in it."""
     file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+", encoding="utf-8")
-    for n_tried in range(1, TRIES + 1):
+    for n_tried in range(1, LOCK_TRIES + 1):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
         except BlockingIOError:
-            if n_tried == TRIES:
+            if n_tried == LOCK_TRIES:
                 with file:
                     raise StudyError(busy(path.name, _named_in(file))) from None
-            time.sleep(WAIT_S)
+            time.sleep(LOCK_WAIT_S)
         except OSError:
             file.close()
             raise
@@ -137,10 +140,10 @@ def _locked(path: Path) -> TextIO:
 
 def _named_in(file: TextIO) -> dict[str, Any]:
     try:
-        found = json.loads(file.read() or "{}")
+        holder = json.loads(file.read() or "{}")
     except ValueError:  # it is writing just now
         return {}
-    return found if isinstance(found, dict) else {}
+    return holder if isinstance(holder, dict) else {}
 
 
 def busy(name: str, holder: Mapping[str, Any]) -> str:

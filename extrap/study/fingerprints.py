@@ -10,7 +10,8 @@ from extrap.errors import StudyError, argument
 from extrap.records import OWN, Recipe, StudySpec
 from extrap.records.recipe import STEPS_ONLY
 
-SCHEMA_VERSION = 2
+FINGERPRINT_VERSION = 2
+"""Of the fingerprints of studies; a part of them."""
 OWN_PARTS = ("trainer", "command", "source", "loss", "result")
 """What of the data identifies a function or command of the user's own."""
 IDLE = ("noise_every", *STEPS_ONLY)
@@ -32,7 +33,7 @@ def fingerprint(spec: StudySpec, data: Mapping[str, Any]) -> dict[str, Any]:
     }
     pruner = spec.pruner if isinstance(spec.pruner, str) else type(spec.pruner).__name__
     chosen = {"sampler": spec.sampler_name, **({"pruner": pruner} if pruner else {})}
-    return {"schema_version": SCHEMA_VERSION, **chosen, **_flat(parts)}
+    return {"schema_version": FINGERPRINT_VERSION, **chosen, **_flat(parts)}
 
 
 ACCEPT = " If only the training changed and the change does not matter, use --accept-training."
@@ -51,13 +52,13 @@ def differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, 
     }
 
 
-def refuse(found: Mapping[str, str], *, study: str) -> StudyError:
+def refuse(changed: Mapping[str, str], *, study: str) -> StudyError:
     """The error that names the `differences` of a study that has results."""
     return StudyError(
         f"the study {study!r} has results and can be resumed only with the settings that gave "
-        f"them; {'; '.join(found.values())}. Choose another {argument('storage')} or another "
+        f"them; {'; '.join(changed.values())}. Choose another {argument('storage')} or another "
         "name, or delete the old storage."
-        + (ACCEPT if all(map(is_of_own_training, found)) else "")
+        + (ACCEPT if all(map(is_of_own_training, changed)) else "")
     )
 
 
@@ -77,8 +78,8 @@ def is_of_own_training(name: str) -> bool:
 def _recipe(recipe: Recipe) -> dict[str, Any]:
     """All fields; of those in `IDLE` only what is in use."""
     in_use = recipe.in_use()
-    known = {k: v for k, v in asdict(recipe).items() if k in in_use or k not in IDLE}
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in known.items()}  # as JSON has it
+    used = {k: v for k, v in asdict(recipe).items() if k in in_use or k not in IDLE}
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in used.items()}  # as JSON has it
 
 
 def _flat(parts: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -13,9 +13,9 @@ from extrap.fitting.surface.fitted_sizes import fit_sweep
 from extrap.fitting.surface.tuned_values import TunedValues
 from extrap.records import Cell, Runs, StudySpec
 
-MARGIN = 2
+MARGIN_VALUES = 2
 """Grid values wanted on each side of the best one."""
-LEVEL = 0.9
+UNREAD_LEVEL = 0.9
 """Of intervals that are not read."""
 PLATEAU_COST, PLATEAU_OCTAVES = 0.01, 3.0
 """Log excess at most over so many octaves up to an end of a column: there is no best value in it
@@ -53,26 +53,29 @@ def grow_grid(spec: StudySpec, runs: Runs) -> tuple[Cell, ...]:
     declared = {name: range(tune.n) for name, tune in spec.tune.items()}
     ranges = dict.fromkeys(points, declared)
     while True:
-        wanted = dict.fromkeys(
+        grid = dict.fromkeys(
             cell for key, size in points.items() for cell in _product(spec, size, ranges[key])
         )
-        if not wanted.keys() <= set(cells):
-            return tuple(wanted)
-        away = [i for i, cell in enumerate(cells) if cell not in wanted]
-        pairs = frozenset((c, y) for c, y in zip(cells, losses, strict=True) if c in wanted)
+        if not grid.keys() <= set(cells):
+            return tuple(grid)
+        away = [i for i, cell in enumerate(cells) if cell not in grid]
+        pairs = frozenset((c, y) for c, y in zip(cells, losses, strict=True) if c in grid)
         within = _Within(pairs, runs.without_rows(away))
         done: dict[Size, dict[Size, list[float]]] = {key: {} for key in points}
         for cell, loss in zip(cells, losses, strict=True):
-            if cell in wanted:
+            if cell in grid:
                 done[cell.size].setdefault(cell.tuned, []).append(loss)
         grown = {key: _around_best(spec, ranges[key], done[key]) for key in points}
         flat = _flat_columns(within) if grown != ranges else ()
         grown = {
-            key: {name: ranges[key][name] if name in flat else own for name, own in each.items()}
-            for key, each in grown.items()
+            key: {
+                name: ranges[key][name] if name in flat else indices
+                for name, indices in column_ranges.items()
+            }
+            for key, column_ranges in grown.items()
         }
         if grown == ranges:
-            return tuple(wanted)
+            return tuple(grid)
         ranges = grown
 
 
@@ -92,15 +95,15 @@ def _around_best(
     ranges: Ranges,
     losses: Mapping[Size, Sequence[float]],
 ) -> Ranges:
-    """The ranges, with `MARGIN` values on each side of the best cell where growth allows it."""
+    """The ranges, with `MARGIN_VALUES` on each side of the best cell where growth allows it."""
     means = {tuned: sum(values) / len(values) for tuned, values in losses.items()}
     # if everything diverged, the lowest values
     best = dict(min(means.items(), key=lambda item: (item[1], item[0]))[0])
     grown = {}
     for name, indices in ranges.items():
         tune, index = spec.tune[name], round(spec.tune[name].index(best[name]))
-        first = max(min(indices.start, index - MARGIN), -spec.growth)
-        last = min(max(indices.stop - 1, index + MARGIN), tune.n - 1 + spec.growth)
+        first = max(min(indices.start, index - MARGIN_VALUES), -spec.growth)
+        last = min(max(indices.stop - 1, index + MARGIN_VALUES), tune.n - 1 + spec.growth)
         grown[name] = spec.indices(name, first, last + 1)
     return grown
 
@@ -118,13 +121,13 @@ def _flat_columns(within: _Within) -> tuple[str, ...]:
     """Columns in which values up to an end do as well as the best, at the largest size."""
     runs = within.runs
     try:
-        draws = fit_sweep(runs, level=LEVEL).draws
+        draws = fit_sweep(runs, level=UNREAD_LEVEL).draws
     except DataError:  # nothing was finished, or a single value was tried
         return ()
     assert draws is not None
     frame, largest = runs.to_frame(), draws.log_sizes[-1]
     size = dict(zip(runs.sizes, (2.0**largest).tolist(), strict=True))
-    values = TunedValues(size=size, names=runs.tuned, level=LEVEL, draws=draws.at(largest))
+    values = TunedValues(size=size, names=runs.tuned, level=UNREAD_LEVEL, draws=draws.at(largest))
     flat, step = [], 2.0**PLATEAU_OCTAVES
     for name in runs.tuned:
         low, high = float(frame[name].min()), float(frame[name].max())

@@ -25,7 +25,7 @@ from extrap.study.status import Size, SizeStatus
 from extrap.study.trainers import OwnTrainer, PackedTrainer
 from extrap.study.trials import SizeResults, Trials
 
-TRIES = 3
+MOST_FAILURES = 3
 """Times that a cell may fail by itself before it is given up."""
 WORTH_ASKING = 0.05
 """A stage is asked again what it wants when its finished cells grew by this part."""
@@ -124,7 +124,7 @@ class Ledger:
         """Take back cells whose training raised an error; whether the last one is given up."""
         (cell, *others) = cells
         self._n_failed[cell] += not others
-        if others or self._n_failed[cell] < TRIES:
+        if others or self._n_failed[cell] < MOST_FAILURES:
             self.put_back(Part(tuple(cells)), halved=True)
             return False
         self.given_up[cell] = error

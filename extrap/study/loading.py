@@ -32,8 +32,10 @@ def open_study(
     path = Path(path)
     module = _module(path)
     kinds = registry.kinds()
-    own = {name: kind.record for name, kind in Kind.known.items() if name not in kinds}
-    names = [n for n, record in own.items() if isinstance(getattr(module, n, None), record)]
+    other_kinds = {name: kind.record for name, kind in Kind.by_symbol.items() if name not in kinds}
+    names = [
+        n for n, record in other_kinds.items() if isinstance(getattr(module, n, None), record)
+    ]
     names += [n for n in kinds if getattr(module, n, None) is not None]
     if not (symbol or names):
         raise ValueError(
@@ -45,9 +47,9 @@ def open_study(
 
 def kind_of(symbol: str) -> type[Kind]:
     """The kind that study files know by a symbol."""
-    if symbol not in Kind.known and (home := registry.kinds().get(symbol)):
+    if symbol not in Kind.by_symbol and (home := registry.kinds().get(symbol)):
         import_module(home)
-    return Kind.known[symbol]
+    return Kind.by_symbol[symbol]
 
 
 def _module(path: Path) -> ModuleType:

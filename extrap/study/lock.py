@@ -119,5 +119,5 @@ def _key(name: str) -> dict[str, int]:
 
 
 def _holder(application_name: str) -> dict[str, str]:
-    words = application_name.split(" ", 3)
-    return dict(zip(("pid", "since", "host"), words[1:], strict=False))
+    parts = application_name.split(" ", 3)
+    return dict(zip(("pid", "since", "host"), parts[1:], strict=False))

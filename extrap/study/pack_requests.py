@@ -33,7 +33,8 @@ SLACK = 0.25
 """An evaluation stands for a tenth that it misses by less: steps are whole numbers."""
 PROGRESS_EVERY_S = 0.2
 """How often a pack looks whether it is to stop, and says how far it is."""
-PROGRESS = ".progress"
+PROGRESS_SUFFIX = ".progress"
+"""Ending of the file in which a pack says how far it is."""
 PACKS_FOLDER = "packs"
 """Where in the folder of checkpoints the files of packs lie."""
 DRIVER_GONE = Event()
@@ -93,8 +94,8 @@ class PackFailed(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         """An error of the user's may not be picklable; its message is sent instead."""
         notes = getattr(self.error, "__notes__", ())
-        words = "; ".join([f"{type(self.error).__name__}: {self.error}", *notes])
-        return PackFailed, (ExtrapError(words), self.cells)
+        message = "; ".join([f"{type(self.error).__name__}: {self.error}", *notes])
+        return PackFailed, (ExtrapError(message), self.cells)
 
 
 class PackFolder:
@@ -163,7 +164,7 @@ class PackFolder:
 
     def _progress(self, number: int) -> Path:
         assert self._folder is not None
-        return self._folder / f"{self._driver}-{number}{PROGRESS}"
+        return self._folder / f"{self._driver}-{number}{PROGRESS_SUFFIX}"
 
     def _note(self) -> str | None:
         """The driver whose packs may train; None if there is no note."""
@@ -240,9 +241,9 @@ def train_pack(pack: PackRequest, folder: str | None = None) -> Trained:
             left = ExtrapError(f"a training must return its loss, got a call to exit ({error}).")
             raise PackFailed(left, cells) from error
         except ImportError as error:  # no other run would find it either
-            words = import_words(error, getattr(pack.train, "folder", Path()))
+            reason = import_words(error, getattr(pack.train, "folder", Path()))
             raise StudyError(
-                f"a training must find all that it imports, got {words}; install it, or copy it "
+                f"a training must find all that it imports, got {reason}; install it, or copy it "
                 "to the folder of the study file."
             ) from error
         except Exception as error:
@@ -310,11 +311,11 @@ class _Pruner:
 
     def keep(self, fraction: float, losses: Sequence[float]) -> list[bool] | None:
         """Report held-out losses; which runs the pruner keeps, None for all."""
-        due, kept = int(REPORTS * fraction + SLACK), [True] * len(losses)
+        due, goes_on = int(REPORTS * fraction + SLACK), [True] * len(losses)
         for i, trial in enumerate(self._trials):
             reported = self.reports[self._cells[i]]
             if math.isfinite(losses[i]) and due > max(reported, default=0):
                 reported[due] = losses[i]
                 trial.report(losses[i], due)
-                kept[i] = not trial.should_prune()
-        return None if all(kept) else kept
+                goes_on[i] = not trial.should_prune()
+        return None if all(goes_on) else goes_on

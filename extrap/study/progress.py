@@ -15,9 +15,11 @@ from extrap.records.numbers import counted
 from extrap.study.protocol import Say, size_words
 
 STAGE_NAMES = {"tune": "sweep", "check": "larger runs"}
+"""Stage → what a bar calls it."""
 LOG_EVERY_S = 60
+"""Seconds between two lines of progress where the output is a log."""
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
-LINE = "{desc}: {percentage:.0f} %, {elapsed} elapsed, {remaining} left{postfix}"
+LOG_LINE = "{desc}: {percentage:.0f} %, {elapsed} elapsed, {remaining} left{postfix}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,11 +110,11 @@ class StudyProgress:
 
     def _bar(self, **options: Any) -> Any:
         """A bar of the rest of a stage; its time left is that of the mean speed so far."""
-        place: dict[str, Any] = {"bar_format": BAR, "dynamic_ncols": True}
+        layout: dict[str, Any] = {"bar_format": BAR, "dynamic_ncols": True}
         if self._is_log:
-            place = {"bar_format": LINE, "position": 0, "mininterval": LOG_EVERY_S}
-            place["file"] = _Lines()
-        return tqdm(total=1, miniters=0, smoothing=0, disable=self._quiet, **place, **options)
+            layout = {"bar_format": LOG_LINE, "position": 0, "mininterval": LOG_EVERY_S}
+            layout["file"] = _Lines()
+        return tqdm(total=1, miniters=0, smoothing=0, disable=self._quiet, **layout, **options)
 
     def _close(self, names: list[str]) -> None:
         for name in names:

@@ -41,9 +41,9 @@ T = TypeVar("T")
 Say = Callable[[str], None]
 Wants = Callable[[Runs], Sequence[Cell]]
 """From the runs of a stage so far to all cells it wants by now."""
-FLOPS = "FLOPs"
+FLOPS_COLUMN = "FLOPs"
 """Size column of a dry run whose runs have as many steps as their FLOPs allow."""
-DIGITS = 4
+RATE_DIGITS = 4
 """Significant digits of a rate handed to a large run; more would be false precision."""
 
 
@@ -74,13 +74,13 @@ class Seal:
         """The document of an intact file that says the same; None where there is none."""
         from extrap.forecasting.documents import read_if_intact
 
-        found, curves = read_if_intact(folder / self.file, self.document["kind"]), "curves"
+        written, curves = read_if_intact(folder / self.file, self.document["kind"]), "curves"
         is_same = (
-            found is not None
-            and found["content_hash"] == self.content_hash
-            and self.document.get(curves) in (None, found.get(curves))
+            written is not None
+            and written["content_hash"] == self.content_hash
+            and self.document.get(curves) in (None, written.get(curves))
         )
-        return found if is_same else None
+        return written if is_same else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +124,8 @@ def sweep(spec: StudySpec) -> Stage:
 
 def only(cells: Iterable[Cell]) -> Wants:
     """These cells, whatever the runs so far."""
-    wanted = tuple(dict.fromkeys(cells))
-    return lambda _: wanted
+    distinct = tuple(dict.fromkeys(cells))
+    return lambda _: distinct
 
 
 def read_cells(source: Any, spec: StudySpec) -> tuple[Cell, ...]:
@@ -164,27 +164,27 @@ class RunsByStage:
         self, read: Callable[[StudySpec, str], Runs], reports: Path | None = None
     ) -> None:
         self._read, self._reports = read, reports
-        self._known: dict[tuple[str, str], Runs] = {}
-        self._made: dict[str, Any] = {}
+        self._by_stage: dict[tuple[str, str], Runs] = {}
+        self._computed: dict[str, Any] = {}
         self.files: dict[str, Path] = {}
 
     def of(self, spec: StudySpec, stage: str = "tune") -> Runs:
         """The runs of a stage so far."""
         key = (spec.name, stage)
-        if key not in self._known:
+        if key not in self._by_stage:
             try:
-                self._known[key] = self._read(spec, stage)
+                self._by_stage[key] = self._read(spec, stage)
             except DataError:
                 if stage == "tune":
                     raise
-                self._known[key] = no_runs(spec)
-        return self._known[key]
+                self._by_stage[key] = no_runs(spec)
+        return self._by_stage[key]
 
     def put(self, stage: Stage, runs: Runs) -> None:
         """Set the runs of a stage."""
-        self._known[stage.spec.name, stage.name] = runs
+        self._by_stage[stage.spec.name, stage.name] = runs
         if stage.name == "tune":
-            self._made.clear()
+            self._computed.clear()
 
     def keep(self, seal: Seal) -> Path:
         """Note the file of a seal, and say where it is."""
@@ -201,9 +201,9 @@ class RunsByStage:
 
     def once(self, name: str, make: Callable[[], T]) -> T:
         """What follows from the sweeps, computed again only when one has other runs."""
-        if name not in self._made:
-            self._made[name] = make()
-        return self._made[name]
+        if name not in self._computed:
+            self._computed[name] = make()
+        return self._computed[name]
 
 
 class Kind(ABC):
@@ -215,16 +215,16 @@ class Kind(ABC):
             extrap's own training by default.
 
     Attributes:
-        given: The study as it was given; `study` lacks the recipe if it has its own training.
+        declared: The study as it was given; `study` lacks the recipe if it has its own training.
         symbol: Name by which study files define such a study.
         record: Type of the record.
-        known: All kinds by their symbols.
+        by_symbol: All kinds by their symbols.
         cells: Cells of a table that are trained besides its stages; None if the kind takes none.
     """
 
     symbol: ClassVar[str]
     record: ClassVar[type]
-    known: ClassVar[dict[str, type[Kind]]] = {}
+    by_symbol: ClassVar[dict[str, type[Kind]]] = {}
     cells: tuple[Cell, ...] | None = None
 
     def __init_subclass__(cls) -> None:
@@ -233,10 +233,10 @@ class Kind(ABC):
             return
         if registry.kinds().get(cls.symbol, home := cls.__module__) != home:
             raise ValueError(f"{cls.symbol} is a kind of extrap's own; choose another symbol.")
-        Kind.known[cls.symbol] = cls
+        Kind.by_symbol[cls.symbol] = cls
 
     def __init__(self, study: Any, train: Train | Mapping[str, Train] | None = None) -> None:
-        self.study = self.given = study
+        self.study = self.declared = study
         self._train = train
 
     @classmethod
@@ -254,14 +254,14 @@ class Kind(ABC):
     @classmethod
     def defined(cls, module: ModuleType, path: str | Path) -> Any:
         """The record that a file defines."""
-        found = getattr(module, cls.symbol, None)
-        if isinstance(found, cls.record):
-            return found
+        record = getattr(module, cls.symbol, None)
+        if isinstance(record, cls.record):
+            return record
         name = cls.record.__name__
         article = "an" if name[0] in "AEIOU" else "a"
-        given = "there is none" if found is None else f"got {type(found).__name__}"
+        actual = "there is none" if record is None else f"got {type(record).__name__}"
         raise ValueError(
-            f"the {cls.symbol} of {path} must be {article} {name}, {given}; write "
+            f"the {cls.symbol} of {path} must be {article} {name}, {actual}; write "
             f"{cls.symbol} = {name}(…)."
         )
 
@@ -322,8 +322,8 @@ class Kind(ABC):
         del result
         frames = []
         for spec, stage in product(self.specs(), STAGES):
-            if len(own := runs.of(spec, stage)):
-                frame = own.to_frame().dropna(axis="columns", how="all")
+            if len(stage_runs := runs.of(spec, stage)):
+                frame = stage_runs.to_frame().dropna(axis="columns", how="all")
                 frame["loss"] = frame.get("loss", float("nan"))
                 frame.insert(0, "arm", spec.name)
                 frames.append(frame)
@@ -372,7 +372,9 @@ def plan_text(study: Kind) -> str:
             f"{name} {format_quantity(r.low, digits=4)} to {format_quantity(r.high, digits=4)}"
             for name, r in spec.tune.items()
         ]
-        is_fixed = {*spec.sizes, *spec.tune}.isdisjoint((DATA_SIZE, BUDGET, FLOPS, "batch_size"))
+        is_fixed = {*spec.sizes, *spec.tune}.isdisjoint(
+            (DATA_SIZE, BUDGET, FLOPS_COLUMN, "batch_size")
+        )
         length = f" of {spec.recipe.n_updates} steps ({spec.recipe.n_examples} examples)"
         is_ours = train is None and is_fixed and not spec.path
         lines.append(
@@ -399,7 +401,7 @@ def no_runs(spec: StudySpec) -> Runs:
 
 def as_handed_out(name: str, value: float) -> float:
     """A tuned value as a run gets it: a batch has whole examples."""
-    return max(1.0, round(value)) if name == "batch_size" else rounded(value, DIGITS)
+    return max(1.0, round(value)) if name == "batch_size" else rounded(value, RATE_DIGITS)
 
 
 def size_words(size: Mapping[str, float]) -> str:
@@ -410,8 +412,8 @@ def size_words(size: Mapping[str, float]) -> str:
 def sweep_words(spec: StudySpec) -> str:
     """Sizes, seeds, workload and recipe of a sweep."""
     seeds = ", ".join(map(str, spec.seeds))
-    words = {k: v for k, v in spec.workload.options.items() if isinstance(v, str)}
-    texts = {k: v for k, v in words.items() if "/" not in v}  # no places of data
+    options = {k: v for k, v in spec.workload.options.items() if isinstance(v, str)}
+    texts = {k: v for k, v in options.items() if "/" not in v}  # no places of data
     fixed = ", ".join(f"{k} {v}" for k, v in {**spec.conditions(), **texts}.items())
     return f"{_listed(spec.sizes)}; seeds {seeds}; {fixed}"
 

@@ -37,7 +37,7 @@ RESUMABLE = (
 )
 """Samplers that work from the trials alone, or keep what they know on them; one of somebody's own
 says so by an attribute `resumes`."""
-TRIES = 20
+MOST_REDRAWS = 20
 """How often to draw again what was drawn before, for each run; whole numbers may run out."""
 
 
@@ -63,13 +63,13 @@ class Sampled:
             pruner=pruner_of(spec),
         )
         for trial in filter(self._is_comparable, stored):
-            own = copy.copy(trial)
-            own.distributions = self._ranges  # samplers learn from trials of one range only
-            self._study.add_trial(own)
+            adjusted = copy.copy(trial)
+            adjusted.distributions = self._ranges  # samplers learn from trials of one range only
+            self._study.add_trial(adjusted)
         if stored and not isinstance(spec.sampler, str):
             self._study.sampler.reseed_rng()  # or it would draw its first values again
         self._running: dict[Cell, optuna.Trial] = {}
-        self._known = {
+        self._values = {
             cell_of(t, tuple(size.items()), spec): t.values[0]
             for t in stored
             if t.values is not None
@@ -85,7 +85,7 @@ class Sampled:
         n_there = sum(cell.size == size for cell in self._trials.done())
         n_new = min(self.pack_size(), n_wanted - n_there - len(self._running))
         cells: list[Cell] = []
-        for _ in range(TRIES * max(0, n_new)):
+        for _ in range(MOST_REDRAWS * max(0, n_new)):
             if len(cells) == n_new:
                 break
             trial = self._ask()
@@ -93,8 +93,8 @@ class Sampled:
             cell = Cell.of(self._size, trial.params, seed)
             if cell in self._running or cell in given_up:  # drawn twice: whole numbers
                 self._study.tell(trial, state=TrialState.FAIL)
-            elif cell in self._known:
-                self._study.tell(trial, self._known[cell])
+            elif cell in self._values:
+                self._study.tell(trial, self._values[cell])
             else:
                 self._running[cell] = trial
                 cells.append(cell)
@@ -105,7 +105,7 @@ class Sampled:
         """Whether a trial has values of the tuned ranges as they are now."""
         tune = self._spec.tune
         return trial.params.keys() == tune.keys() and all(
-            each.low <= trial.params[name] <= each.high for name, each in tune.items()
+            tuned.low <= trial.params[name] <= tuned.high for name, tuned in tune.items()
         )
 
     def _ask(self) -> optuna.Trial:
@@ -143,7 +143,7 @@ class Sampled:
                 trial.report(loss, step)
             if reports:  # rungs and the like, which a pruner keeps on its trials
                 trial.should_prune()
-            self._known[result.cell] = value = reported_value(result)
+            self._values[result.cell] = value = reported_value(result)
             finished[result.cell] = (
                 self._study.tell(trial, state=TrialState.PRUNED)
                 if result.status == "pruned"
@@ -165,21 +165,21 @@ class Sampled:
 
 def sampler_of(spec: StudySpec, *, seed: int) -> BaseSampler:
     """Optuna's sampler of a study; the seed moves on, or a resumed study would begin again."""
-    given = spec.sampler
-    if not isinstance(given, str):
-        does_resume = type(given).__name__ in RESUMABLE or getattr(given, "resumes", False)
-        if not (isinstance(given, BaseSampler) and does_resume):
+    sampler = spec.sampler
+    if not isinstance(sampler, str):
+        does_resume = type(sampler).__name__ in RESUMABLE or getattr(sampler, "resumes", False)
+        if not (isinstance(sampler, BaseSampler) and does_resume):
             raise StudyError(
                 f"a sampler must be able to resume from its trials, as {', '.join(RESUMABLE)} "
-                f"can; got {type(given).__name__}, which may keep state outside its trials. "
+                f"can; got {type(sampler).__name__}, which may keep state outside its trials. "
                 "Choose one of these, or write resumes = True in the class of one that does not."
             )
-        return given
-    if given == "gp":
+        return sampler
+    if sampler == "gp":
         return GPSampler(seed=seed)
-    if given == "cmaes":
+    if sampler == "cmaes":
         return CmaEsSampler(seed=seed)
-    if given == "qmc":
+    if sampler == "qmc":
         with warnings.catch_warnings(action="ignore", category=ExperimentalWarning):
             return QMCSampler(seed=0, scramble=True, warn_independent_sampling=False)
     return TPESampler(constant_liar=True, seed=seed)
@@ -187,16 +187,16 @@ def sampler_of(spec: StudySpec, *, seed: int) -> BaseSampler:
 
 def pruner_of(spec: StudySpec) -> BasePruner:
     """Optuna's pruner of a study: by default the median where a sampler chooses, else none."""
-    given = spec.pruner
-    if not isinstance(given, str):
-        if not isinstance(given, BasePruner):
+    pruner = spec.pruner
+    if not isinstance(pruner, str):
+        if not isinstance(pruner, BasePruner):
             raise StudyError(
                 "a pruner must be 'median', 'hyperband', 'none' or one of Optuna's, got "
-                f"{type(given).__name__}."
+                f"{type(pruner).__name__}."
             )
-        return given
-    if given == "hyperband":
+        return pruner
+    if pruner == "hyperband":
         return HyperbandPruner(min_resource=1, max_resource=REPORTS)
-    if given == "none" or (not given and not spec.is_sampled):
+    if pruner == "none" or (not pruner and not spec.is_sampled):
         return NopPruner()
     return MedianPruner(n_startup_trials=SAFE_RUNS, n_warmup_steps=SAFE_REPORTS)

@@ -30,7 +30,9 @@ DRIVER = "driver"
 DEFAULT_STORAGE = "sqlite:///.extrap/{}.db"
 """Where the runs of a study are, by its name."""
 SQLITE = "sqlite:///"
-COUNTS = ("cells", "complete", "running", "waiting", "failed", "diverged", "duplicates")
+"""How the address of an SQLite file begins."""
+STATUS_COUNTS = ("cells", "complete", "running", "waiting", "failed", "diverged", "duplicates")
+"""What of the cells of a study or size is counted."""
 MORE = "more runs follow when these are complete"
 NO_STORAGE = "no run has started: the storage does not exist yet, the first run makes it"
 NO_STATUS = "no run has started, or another version of extrap ran it; the next run writes a status"
@@ -134,7 +136,7 @@ shape(
     omit=("wall_s", "flops"),
     names={"seen_at": "at"},
     add={
-        **{name: methodcaller("count", name) for name in COUNTS},
+        **{name: methodcaller("count", name) for name in STATUS_COUNTS},
         "cost": lambda status: {"wall_s": status.wall_s, "flops": status.flops or None},
     },
 )

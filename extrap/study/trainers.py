@@ -81,8 +81,8 @@ class PackedTrainer:
 
     def pack_of(self, cells: Sequence[Cell]) -> list[Cell]:
         """Of cells of one size and shape those to train together first: as many as fit."""
-        place = training.find_device(self._device)
-        return list(cells[: training.most_runs(self._pack(cells), place)])
+        device = training.find_device(self._device)
+        return list(cells[: training.most_runs(self._pack(cells), device)])
 
     def cost(self, cell: Cell) -> float:
         """FLOPs of one run."""
@@ -282,7 +282,7 @@ def hash_of(spec: StudySpec, data: Mapping[str, Any]) -> str:
 
 
 _TRAINERS: dict[str, PackedTrainer] = {}
-_LOCK = Lock()
+_TRAINERS_LOCK = Lock()
 
 
 def trainer_of(
@@ -299,7 +299,7 @@ def trainer_of(
             train = CommandRunner(train, spec, is_asked=is_asked, origin=origin)
         return OwnTrainer(train, spec)
     key = repr((spec.workload, spec.recipe, spec.path, spec.sizes, spec.name, device))
-    with _LOCK:
+    with _TRAINERS_LOCK:
         trainer = _TRAINERS.pop(key, None) or PackedTrainer(spec, device)
         _TRAINERS[key] = trainer  # the last one used comes last
         if len(_TRAINERS) > MOST_TRAINERS:
@@ -309,5 +309,5 @@ def trainer_of(
 
 def forget_trainers() -> None:
     """Forget the data of all studies; those that change on the disk are read anew."""
-    with _LOCK:
+    with _TRAINERS_LOCK:
         _TRAINERS.clear()

@@ -58,7 +58,7 @@ from extrap.training.own.answers import COST_NAMES
 
 logger = logging.getLogger(__name__)
 
-ORIGIN = "origin"
+STORAGE_ORIGIN = "origin"
 """Study attribute: a name of a storage's own, which only a copy of the storage has too."""
 SEALED = "sealed:"
 """Beginning of study attributes: when the forecast of a content hash was sealed."""
@@ -154,23 +154,23 @@ class Trials:
         self,
         results: Iterable[RunResult],
         began: datetime,
-        asked: Mapping[Cell, FrozenTrial] | None = None,
+        drawn: Mapping[Cell, FrozenTrial] | None = None,
     ) -> int:
         """Write finished runs; those whose cell has a result by now are left out.
 
         Args:
             results: The runs, in any order.
             began: When they were begun, local time.
-            asked: Trials of a sampler, which are written with the parameters, reports and marks
+            drawn: Trials of a sampler, which are written with the parameters, reports and marks
                 that it gave them.
 
         Returns:
             How many were written.
         """
-        given = asked or {}
+        by_cell = drawn or {}
         by_size: dict[tuple[tuple[str, float], ...], dict[Cell, FrozenTrial]] = {}
         for result in results:
-            trial = self._trial(result, began, given.get(result.cell))
+            trial = self._trial(result, began, by_cell.get(result.cell))
             by_size.setdefault(result.cell.size, {}).setdefault(result.cell, trial)
         n_before = len(self._done)
         for size, trials in by_size.items():
@@ -238,34 +238,37 @@ class Trials:
 
         One that was made differently is refused if it has a result, else it is made anew.
         """
-        found = our_studies(self._storage, (self._spec.name,))
-        for stored in found:
+        studies = our_studies(self._storage, (self._spec.name,))
+        for stored in studies:
             name = stored.full_name
             if name in self._studies:
                 continue
             made_with = stored.fingerprint()
             columns = [", ".join(names) for names in (dict(stored.key.size), self._spec.sizes)]
             before, now = (
-                {**made, "sizes": names}
-                for made, names in zip((made_with, self._fingerprint), columns, strict=True)
+                {**parts, "sizes": names}
+                for parts, names in zip((made_with, self._fingerprint), columns, strict=True)
             )
             changed = differences(before, now) if made_with else {}
-            if changed and any(t.state in ENDED for each in found for t in each.trials()):
+            if changed and any(t.state in ENDED for other in studies for t in other.trials()):
                 raise refuse(changed, study=self._spec.name)
             study = optuna.load_study(study_name=name, storage=self._storage)
-            made = {
+            initial = {
                 SCHEMA_KEY: STORAGE_SCHEMA_VERSION,
                 FINGERPRINT_KEY: self._fingerprint,
-                ORIGIN: uuid4().hex,
+                STORAGE_ORIGIN: uuid4().hex,
             }
-            kept = stored.attributes.keys() - ({FINGERPRINT_KEY} if changed else set())
-            for attribute in [each for each in made if each not in kept]:
+            present = stored.attributes.keys() - ({FINGERPRINT_KEY} if changed else set())
+            for attribute in [key for key in initial if key not in present]:
                 self.require_lock()
-                study.set_user_attr(attribute, made[attribute])
+                study.set_user_attr(attribute, initial[attribute])
             if stored.key.stage == self._stage:
-                attributes = {**stored.attributes, **{a: made[a] for a in made if a not in kept}}
+                attributes = {
+                    **stored.attributes,
+                    **{a: initial[a] for a in initial if a not in present},
+                }
                 of_size = _SizeTrials(
-                    study, stored._replace(attributes=attributes), attributes[ORIGIN]
+                    study, stored._replace(attributes=attributes), attributes[STORAGE_ORIGIN]
                 )
                 self._read(of_size)
                 self._sizes[name] = of_size
@@ -286,7 +289,7 @@ class Trials:
         self.require_lock()
         of_size.is_known = False
         of_size.study.add_trial(trial)
-        trial.number = max((each.number for each in of_size.finished), default=-1) + 1
+        trial.number = max((other.number for other in of_size.finished), default=-1) + 1
         trial.user_attrs = json.loads(json.dumps(trial.user_attrs))  # as they are read
         self._take(of_size, trial)
         of_size.is_known = True
@@ -313,7 +316,7 @@ class Trials:
             results.complete += 1
             results.diverged += is_lost or result.get("status") == "diverged"
 
-    def _trial(self, result: RunResult, began: datetime, asked: FrozenTrial | None) -> FrozenTrial:
+    def _trial(self, result: RunResult, began: datetime, drawn: FrozenTrial | None) -> FrozenTrial:
         """A finished trial of a run."""
         is_pruned = result.status == "pruned"
         attributes = {**self._signature(result.cell), RESULT_KEY: _costs(result)}
@@ -323,14 +326,14 @@ class Trials:
             attributes[GRADIENTS_KEY] = result.gradients
         trial = create_trial(
             state=TrialState.PRUNED if is_pruned else TrialState.COMPLETE,
-            params=dict(result.cell.tuned) if asked is None else asked.params,
+            params=dict(result.cell.tuned) if drawn is None else drawn.params,
             distributions=(
-                self.distributions(result.cell) if asked is None else asked.distributions
+                self.distributions(result.cell) if drawn is None else drawn.distributions
             ),
             value=reported_value(result),
             user_attrs=attributes,
-            system_attrs=None if asked is None else asked.system_attrs,
-            intermediate_values=_points(result) if asked is None else asked.intermediate_values,
+            system_attrs=None if drawn is None else drawn.system_attrs,
+            intermediate_values=_points(result) if drawn is None else drawn.intermediate_values,
         )
         trial.datetime_start = began
         return trial
@@ -367,17 +370,17 @@ def read_runs(storage: BaseStorage, spec: StudySpec, stage: str) -> Runs:
 
 
 def _runs_of(stored: Sequence[StoredStudy], spec: StudySpec, stage: str) -> Runs:
-    found = read_stored(stored, study=spec.name, stage=stage)
-    if found.table.empty:
+    stored_runs = read_stored(stored, study=spec.name, stage=stage)
+    if stored_runs.table.empty:
         return no_runs(spec)
     return Runs.from_frame(
-        found.table,
+        stored_runs.table,
         sizes=tuple(spec.sizes),
         tuned=tuple(spec.tune),
-        conditions=tuple(name for name in spec.conditions() if name in found.table),
-        curves=found.curves("loss"),
+        conditions=tuple(name for name in spec.conditions() if name in stored_runs.table),
+        curves=stored_runs.curves("loss"),
         source=f"study {spec.name}",
-        notes=found.notes,
+        notes=stored_runs.notes,
     )
 
 
@@ -403,8 +406,8 @@ def _costs(result: RunResult) -> dict[str, Any]:
     others = ["cell", "curve", "gradients"]
     others += ["loss"] if result.loss is None or result.loss == reported_value(result) else []
     others += [] if result.gradients else ["noise_scale"]
-    known = {f.name: getattr(result, f.name) for f in fields(result) if f.name not in others}
-    return {name: value for name, value in known.items() if value or name not in COST_NAMES}
+    values = {f.name: getattr(result, f.name) for f in fields(result) if f.name not in others}
+    return {name: value for name, value in values.items() if value or name not in COST_NAMES}
 
 
 def first_sealed(storage: BaseStorage, study: str, content_hash: str, now: str) -> str:
@@ -412,28 +415,30 @@ def first_sealed(storage: BaseStorage, study: str, content_hash: str, now: str) 
 
     Only who has the lock of the study may call this.
     """
-    found, key = our_studies(storage, (study,)), SEALED + content_hash
-    if not found:
+    studies, key = our_studies(storage, (study,)), SEALED + content_hash
+    if not studies:
         raise DataError(f"the storage has no study {study!r}; tune first.")
-    known = [each.attributes[key] for each in found if key in each.attributes]
-    if not known:
-        storage.set_study_user_attr(min(each.id for each in found), key, now)
-    return str(known[0]) if known else now
+    times = [stored.attributes[key] for stored in studies if key in stored.attributes]
+    if not times:
+        storage.set_study_user_attr(min(stored.id for stored in studies), key, now)
+    return str(times[0]) if times else now
 
 
 def sealed_at(url: str, study: str, content_hash: str) -> str:
     """When what a study foresees was first sealed in its storage; empty if it never was."""
     key = SEALED + content_hash
     with storage_faults(url):
-        found = our_studies(open_to_read(url), (study,))
-    return next((str(each.attributes[key]) for each in found if key in each.attributes), "")
+        studies = our_studies(open_to_read(url), (study,))
+    return next(
+        (str(stored.attributes[key]) for stored in studies if key in stored.attributes), ""
+    )
 
 
 def read_fingerprint(url: str, *, study: str) -> dict[str, Any]:
     """What a study was made with: dotted name → value; empty for any other study."""
     with storage_faults(url):
-        found = our_studies(open_to_read(url), (study,))
-        return found[0].fingerprint() if found else {}
+        studies = our_studies(open_to_read(url), (study,))
+        return studies[0].fingerprint() if studies else {}
 
 
 def adopt_training(spec: StudySpec, storage: str, train: Train) -> tuple[str, ...]:
@@ -454,12 +459,12 @@ def adopt_training(spec: StudySpec, storage: str, train: Train) -> tuple[str, ..
         opened = open_storage(storage)
         for study in our_studies(opened, (spec.name,)):
             stored = study.fingerprint()
-            own = sorted(filter(is_of_own_training, {*stored, *now}))
-            differ = [part for part in own if stored.get(part) != now.get(part)]
+            training_parts = sorted(filter(is_of_own_training, {*stored, *now}))
+            differ = [part for part in training_parts if stored.get(part) != now.get(part)]
             if stored and differ:
-                kept = {k: v for k, v in stored.items() if k not in own}
-                accepted = {k: now[k] for k in own if k in now}
-                opened.set_study_user_attr(study.id, FINGERPRINT_KEY, {**kept, **accepted})
+                unchanged = {k: v for k, v in stored.items() if k not in training_parts}
+                accepted = {k: now[k] for k in training_parts if k in now}
+                opened.set_study_user_attr(study.id, FINGERPRINT_KEY, {**unchanged, **accepted})
                 for part in differ:
                     was, is_now = stored.get(part, "nothing"), now.get(part, "nothing")
                     changes[f"{part} was {was}, is {is_now}"] = None

@@ -31,11 +31,12 @@ from extrap.study.pack_requests import DRIVER_GONE
 
 SERVE = "import sys; sys.path[:] = sys.argv[1:]; from extrap.study.workers import serve; serve()"
 """Program of the process that forks workers; a file of the working directory hides no module."""
-MOST_STARTS = 3
+MOST_SERVER_STARTS = 3
 """How often that process is started again for one worker, if somebody kills it."""
 GRACE_S = 5.0
 """How long a worker whose driver is gone may take to leave checkpoints."""
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+"""Environment in which a worker computes with one thread."""
 # Where the C library is glibc: memory in huge pages, kept for the next step instead of given back.
 # A tenth faster.
 ALLOCATOR = {
@@ -91,13 +92,13 @@ class _Server:
     def fork(self, end: socket.socket) -> None:
         """Have a worker forked that listens to a socket."""
         with self._lock:
-            for _ in range(MOST_STARTS):
-                place, process = self._started()
+            for _ in range(MOST_SERVER_STARTS):
+                channel, process = self._started()
                 try:
-                    if not self._is_ready and not place.recv(1) and process.wait() >= 0:
+                    if not self._is_ready and not channel.recv(1) and process.wait() >= 0:
                         break  # by itself: it cannot import
                     self._is_ready = True
-                    socket.send_fds(place, [b"."], [end.fileno()])
+                    socket.send_fds(channel, [b"."], [end.fileno()])
                 except OSError:  # somebody killed it
                     self._close()
                 else:
@@ -115,7 +116,7 @@ class _Server:
 
     def _started(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
         if self._socket is None or self._owner != os.getpid():  # not that of a parent
-            own, other = socket.socketpair()
+            channel, other = socket.socketpair()
             with other:
                 self._process = subprocess.Popen(
                     [sys.executable, "-P", "-c", SERVE, *sys.path],
@@ -124,7 +125,7 @@ class _Server:
                     # Ctrl-C reaches the driver alone, which then asks packs to stop
                     start_new_session=True,
                 )
-            self._socket, self._owner, self._is_ready = own, os.getpid(), False
+            self._socket, self._owner, self._is_ready = channel, os.getpid(), False
             atexit.register(self._close)
         assert self._process is not None
         return self._socket, self._process
@@ -159,8 +160,8 @@ def serve() -> None:
 
     requests.send(b".")
     while True:
-        found, ends, *_ = socket.recv_fds(requests, 1, 1)
-        if not found:
+        request, ends, *_ = socket.recv_fds(requests, 1, 1)
+        if not request:
             return
         if os.fork() == 0:
             requests.close()
@@ -197,11 +198,11 @@ def _work(driver: Connection) -> None:
         try:
             answer = pickle.dumps(called(call))
         except Exception as error:
-            answer = _words(error)
+            answer = _encoded(error)
         driver.send_bytes(answer)
 
 
-def _words(error: Exception) -> bytes:
+def _encoded(error: Exception) -> bytes:
     """An error as bytes; in words where it cannot be sent as it is."""
     try:
         return pickle.dumps((None, error))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from extrap.commands.study_files import run_command
-from extrap.study.clusters import SCHEMES
+from extrap.study.clusters import CLUSTER_SCHEMES
 
 ROOT = Path(__file__).parents[2]
 CLUSTER = ROOT / "examples" / "cluster"
@@ -55,7 +55,7 @@ def options(words):
 def test_a_driver_is_one_command_that_is_accepted(read):
     found = options(read())
     assert (ROOT / "studies" / Path(found["path"]).name).is_file()
-    assert found["on"].partition("://")[0] in SCHEMES
+    assert found["on"].partition("://")[0] in CLUSTER_SCHEMES
     assert found["checkpoints"]
 
 

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from extrap.records import Runs
-from extrap.records.runs import FAR, MOST_NAMED, loss_ceiling
+from extrap.records.runs import FAR_TIMES_QUARTILE, MOST_NAMED, loss_ceiling
 
 
 def three_runs(**columns):
@@ -100,7 +100,7 @@ def test_losses_spread_over_decades_are_those_of_complete_runs(losses):
 
 
 def test_runs_that_blew_up_do_not_set_the_scale():
-    assert loss_ceiling([2.0, 2.0, 3.0, *[1e200] * 9]) == 2.0 * FAR
+    assert loss_ceiling([2.0, 2.0, 3.0, *[1e200] * 9]) == 2.0 * FAR_TIMES_QUARTILE
     assert loss_ceiling([]) == math.inf
     one, other = status_of([1e298], "check"), status_of(SOUND)
     assert list(one.beside(other).to_frame()["status"]) == ["diverged"]

@@ -15,7 +15,7 @@ from extrap.records.codec import encode
 from extrap.study import train, tune
 from extrap.study.database import open_storage
 from extrap.study.lock import lock_of
-from extrap.study.status import COUNTS, DRIVER, MORE, NO_STORAGE, read_status
+from extrap.study.status import DRIVER, MORE, NO_STORAGE, STATUS_COUNTS, read_status
 
 from .trials import rates, spec
 
@@ -35,9 +35,9 @@ def loss_of(size, tuned, seed):
 
 
 def counts(status):
-    found = tuple(status.count(name) for name in COUNTS)
+    found = tuple(status.count(name) for name in STATUS_COUNTS)
     assert found[0] == sum(found[1:5])
-    assert found == tuple(encode(status)[name] for name in COUNTS)
+    assert found == tuple(encode(status)[name] for name in STATUS_COUNTS)
     return found
 
 

@@ -19,7 +19,7 @@ from extrap.reading.names import header_unit
 from extrap.reading.reader import announced_runs
 from extrap.reading.units import check_units
 from extrap.records import Runs
-from extrap.records.notes import COPIES, of_codes
+from extrap.records.notes import COPIES_LEFT_OUT, of_codes
 
 SPLIT_SIZES = ("params", "tokens")
 """What compute is split between."""
@@ -131,7 +131,7 @@ def read_points(
         runs=runs.with_seedless_once(),
         notes=(
             *[announcement] * bool(announcement),
-            *of_codes(runs.notes, COPIES),
+            *of_codes(runs.notes, COPIES_LEFT_OUT),
             *[f"{n_without} runs without a final loss are left out"] * bool(n_without),
             *[f"{n_copies} rows are exact copies of others and are counted once"] * bool(n_copies),
             *check_units(pd.DataFrame({"flops": counted, "params": n, "tokens": d})),

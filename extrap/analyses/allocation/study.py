@@ -24,7 +24,7 @@ from extrap.records import DATA_SIZE, Cell, Measure, Runs, StudySpec
 from extrap.records.codec import document
 from extrap.records.numbers import format_given, format_scientific
 from extrap.study.protocol import (
-    FLOPS,
+    FLOPS_COLUMN,
     Kind,
     RunsByStage,
     Seal,
@@ -126,7 +126,7 @@ class AllocationKind(Kind):
     def first_stages(self) -> Sequence[Stage]:
         """The profiles by their budgets; their tokens need the workload, which is not loaded."""
         spec = self.study.study_named
-        spec = replace(spec, sizes={**spec.sizes, FLOPS: self.study.budgets})
+        spec = replace(spec, sizes={**spec.sizes, FLOPS_COLUMN: self.study.budgets})
         return [Stage(spec=spec, wants=only(spec.grid_cells()))]
 
     def follows(self) -> Sequence[str]:

@@ -19,7 +19,14 @@ from extrap.reading.mixtures import refuse_mixtures
 from extrap.reading.names import RATE_NAMES
 from extrap.reading.reader import as_runs, known_of
 from extrap.records import WITHOUT_SEED, Runs, condition_text
-from extrap.records.notes import COPIES, POOLED, SEEDLESS_COPIES, USING, of_codes, values_of
+from extrap.records.notes import (
+    COPIES_LEFT_OUT,
+    POOLED,
+    SEEDLESS_COPIES,
+    USING,
+    of_codes,
+    values_of,
+)
 
 LOSS_RANGE = (1e-50, 1e50)
 """Losses beyond these are of a broken unit, and their squares and ratios beyond floats."""
@@ -82,7 +89,7 @@ def _split(runs: Runs, by: str) -> dict[str, Runs]:
             sizes=runs.sizes,
             tuned=runs.tuned,
             source=runs.source,
-            notes=of_codes(runs.notes, COPIES, SEEDLESS_COPIES, POOLED, USING),
+            notes=of_codes(runs.notes, COPIES_LEFT_OUT, SEEDLESS_COPIES, POOLED, USING),
         )
         for name in dict.fromkeys(labels)
     }
@@ -235,7 +242,7 @@ def without_copies(arms: Mapping[str, Runs]) -> tuple[dict[str, Runs], list[str]
     """
     distinct_arms, notes = {}, []
     for name, runs in arms.items():
-        notes += [f"{name}: {note}" for note in of_codes(runs.notes, COPIES)]
+        notes += [f"{name}: {note}" for note in of_codes(runs.notes, COPIES_LEFT_OUT)]
         distinct_runs = runs.with_seedless_once()
         n_left_out = len(runs) - len(distinct_runs)
         if n_left_out:

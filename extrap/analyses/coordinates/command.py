@@ -33,7 +33,7 @@ def coord_check_command(
     from extrap.study import open_study
     from extrap.training import coordinate_check
 
-    spec = open_study(study_file, assignments=assignments, symbol="STUDY").given
+    spec = open_study(study_file, assignments=assignments, symbol="STUDY").declared
     if spec.workload.name == OWN:
         raise click.UsageError(
             f"coord-check looks into a model that extrap trains, {study_file} names no workload; "

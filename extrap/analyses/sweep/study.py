@@ -326,7 +326,7 @@ def file_training(module: ModuleType, path: str | Path) -> Train | None:
             "TRAIN must be a function train(size, tuned, seed), got "
             f"{type(train).__name__} in {path}; write TRAIN = train."
         )
-    return study_function(train, study=path, names=(*registry.kinds(), *Kind.known))
+    return study_function(train, study=path, names=(*registry.kinds(), *Kind.by_symbol))
 
 
 def _trained_by(made_with: Mapping[str, object]) -> str:

@@ -348,3 +348,77 @@ def test_what_a_package_lists_is_there(part):
     told = {name for cell in listed for name in re.findall(r"`(\w+)`", cell)}
     assert told
     assert {n for n in told if f"{part}.{n}" not in names} <= public
+
+
+EMPTY_WORDS = set(
+    [
+        "found",
+        "each",
+        "known",
+        "given",
+        "asked",
+        "at",
+        "own",
+        "place",
+        "words",
+        "rest",
+        "kept",
+        "made",
+        "wanted",
+    ]
+)
+"""Names that do not say what they hold."""
+PROMISED = {"at", "kept"}
+"""`.at` and `at=` of public classes, and a key of sealed files: docs/stability.md."""
+OF_EVERY_KIND = {"ANALYSIS", "GRAVE", "LIMITS", "MEANINGS", "T"}
+"""Constants that every module of a kind has under one name."""
+
+
+def names_bound(tree):
+    """The names of all variables, parameters, fields, functions and classes."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name
+            case ast.arg(arg=name) | ast.alias(asname=str(name)):
+                yield name
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+                yield name
+
+
+def constants(tree):
+    """The names of a module's constants."""
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        for target in targets:
+            for name in target.elts if isinstance(target, ast.Tuple) else [target]:
+                if isinstance(name, ast.Name) and name.id.strip("_").isupper():
+                    yield name.id.strip("_")
+
+
+def parsed_package():
+    return {
+        str(path.relative_to(ROOT)): ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted((ROOT / "extrap").rglob("*.py"))
+    }
+
+
+def test_names_say_what_they_hold():
+    empty = [
+        (path, name)
+        for path, tree in parsed_package().items()
+        for name in names_bound(tree)
+        if name.strip("_") in EMPTY_WORDS - PROMISED
+    ]
+    assert empty == []
+
+
+def test_no_two_modules_have_a_constant_of_one_name():
+    modules = {}
+    for path, tree in parsed_package().items():
+        for name in dict.fromkeys(constants(tree)):
+            modules.setdefault(name, []).append(path)
+    several = {name for name, paths in modules.items() if len(paths) > 1}
+    assert several - OF_EVERY_KIND == set()

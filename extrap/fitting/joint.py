@@ -20,6 +20,7 @@ import numpy as np
 from scipy import linalg
 
 from extrap.fitting.health import WEAK_LOG_SE
+from extrap.fitting.posterior import PINNED_SPREAD
 from extrap.fitting.projection import Index, Mask
 from extrap.laws import LOSS_LAWS
 from extrap.laws.base import Array
@@ -35,8 +36,6 @@ BALANCE_SPREAD = 1.5
 """Prior spread of the log ratio of two terms at the largest compute, about equal ones."""
 LOG_LOSS_SPREAD = 1e3
 """Prior spread of the log loss at the largest compute: wide enough to say nothing."""
-PINNED_SPREAD = 1e-4
-"""Prior spread of a pinned log exponent."""
 MAX_LOG_GROWTH = 6.0
 """Misfit and noise grow by at most the exponential of this."""
 JOINT_DOF = 30.0

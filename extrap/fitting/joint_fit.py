@@ -66,7 +66,7 @@ MAX_MISFITS, MAX_LAWS = 120, 5000
 losses have large errors nearly all count alike."""
 MAX_TYPICAL_RESIDUAL = 0.06
 """Where the laws leave over more than this, all these standard deviations grow in proportion."""
-OUTLIER_SDS = 4.0
+DOUBTED_SDS = 4.0
 """A run so many standard deviations off what the other runs predict counts as noisier."""
 N_DOUBTS = 2
 """How often runs are doubted and the laws fitted anew."""
@@ -328,7 +328,7 @@ def _without_outliers(fit: _Fit) -> _Fit:
         best = residuals[np.argmin(((residuals @ root.T) ** 2).sum(axis=1))]
         inverse = root.T @ root
         left_out = inverse @ best / np.diag(inverse)  # residuals by what the other runs predict
-        outlying = OUTLIER_SDS * MAD_TO_SD * float(np.median(np.abs(left_out)))
+        outlying = DOUBTED_SDS * MAD_TO_SD * float(np.median(np.abs(left_out)))
         doubts = np.clip((left_out / (outlying + MIN_RESIDUAL)) ** 2, 1.0, MAX_DOUBT)
         fit = replace(fit, runs=replace(fit.runs, doubts=doubts))
     return fit.climbed(fit.typical_root)

@@ -27,9 +27,8 @@ from extrap.reading.names import (
     short_name,
     synonyms,
 )
+from extrap.records.runs import MOST_NAME_CHARACTERS
 
-MOST_NAME_CHARACTERS = 100
-"""Characters of a name that an error shows."""
 MOST_NAMES_OFFERED, LIKENESS_MARGIN = 6, 0.1
 """Names that an error offers; those whose likeness is within this of the nearest are as near."""
 

@@ -81,7 +81,7 @@ class Command:
 
     Example:
         >>> command = Command(["python", "train.py", "--lr", "{lr}", "--seed={seed}"])
-        >>> command.words({"lr": 0.01, "seed": 3})
+        >>> command.filled({"lr": 0.01, "seed": 3})
         ('python', 'train.py', '--lr', '0.01', '--seed=3')
     """
 
@@ -105,7 +105,7 @@ class Command:
         parts = (part for word in self.args for part in string.Formatter().parse(word))
         return tuple(dict.fromkeys(name for _, name, _, _ in parts if name is not None))
 
-    def words(self, values: Mapping[str, float | str]) -> tuple[str, ...]:
+    def filled(self, values: Mapping[str, float | str]) -> tuple[str, ...]:
         """The words of one run.
 
         Args:

@@ -114,14 +114,14 @@ def test_overrides_walk_records_positions_and_number_keys():
 
 def test_words_of_a_command_are_filled_in_with_numbers_as_people_write_them():
     command = Command(["p", "--n={n}", "{lr}", "{lr:.2g}", "{{x}}", "{run_dir}"])
-    words = command.words({"n": 64.0, "lr": 0.0078125, "run_dir": "/a b"})
+    words = command.filled({"n": 64.0, "lr": 0.0078125, "run_dir": "/a b"})
     assert words == ("p", "--n=64", "0.0078125", "0.0078", "{x}", "/a b")
     for number, word in (
         (float(2**53 - 1), "9007199254740991"),
         (float(2**53), "9007199254740992.0"),
         (1e-5, "1e-05"),
     ):
-        assert Command(["{n}"]).words({"n": number}) == (word,)
+        assert Command(["{n}"]).filled({"n": number}) == (word,)
     assert Command(["a", "{lr}"]) == Command(("a", "{lr}"))
     assert Command(["a", "{lr}", "{n}-{lr}"]).placeholders() == ("lr", "n")
 

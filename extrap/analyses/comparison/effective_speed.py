@@ -27,7 +27,13 @@ SPEED_COLUMNS = (
     *("tokens_per_s", "tokens_per_sec", "tokens_per_second", "tok_per_s", "throughput", "tps"),
     *("samples_per_s", "samples_per_sec", "samples_per_second", "examples_per_s", "steps_per_s"),
 )
-COST_COLUMNS = ("step_time", "step_time_s", "seconds_per_step", "s_per_step", "flops_per_token")
+SPEED_COST_COLUMNS = (
+    "step_time",
+    "step_time_s",
+    "seconds_per_step",
+    "s_per_step",
+    "flops_per_token",
+)
 """Columns that are taken for speeds, and for what a step or token costs, by their names."""
 MAX_LOG_SPEED = math.log(1000)
 """Effective speeds beyond this factor either way are open."""
@@ -65,7 +71,9 @@ def speeds_by_size(
     """
     frames = [arm_runs.of_stage("tune").to_frame() for arm_runs in (plain, treated)]
     names = [
-        name for name in (*SPEED_COLUMNS, *COST_COLUMNS) if any(name in frame for frame in frames)
+        name
+        for name in (*SPEED_COLUMNS, *SPEED_COST_COLUMNS)
+        if any(name in frame for frame in frames)
     ]
     names.sort(key=lambda name: not all(name in frame for frame in frames))
     column = speed or cost or next(iter(names), "")
@@ -85,7 +93,7 @@ def speeds_by_size(
     if ratio.empty:
         between = np.interp(np.log(of_treated.index), np.log(of_plain.index), of_plain)
         ratio = of_treated - between
-    is_cost = bool(cost) or (not speed and column in COST_COLUMNS)
+    is_cost = bool(cost) or (not speed and column in SPEED_COST_COLUMNS)
     return {float(x): float(-v if is_cost else v) for x, v in ratio.items()}, column, ""
 
 

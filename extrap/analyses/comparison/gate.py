@@ -23,7 +23,7 @@ N_OUTCOMES = 9
 """Equally likely results of new runs that are looked at."""
 MIN_PROBABILITY = 0.5
 """Probability of a verdict for which runs are proposed."""
-N_PAIRS, MAX_STEPS = (1, 2, 3, 5, 8, 12, 20), 6
+N_PAIRS, MOST_SEED_STEPS = (1, 2, 3, 5, 8, 12, 20), 6
 """New pairs at one size, and how many sizes beyond the largest one, that are looked at."""
 
 
@@ -125,7 +125,7 @@ def cheapest_decision(
     """
     steps = np.diff(np.unique(np.round(law.pairs.doublings, 9)))
     step = float(np.median(steps)) if len(steps) else 1.0
-    n_steps = max(1, min(MAX_STEPS, math.ceil((target - law.largest) / step - 1e-9)))
+    n_steps = max(1, min(MOST_SEED_STEPS, math.ceil((target - law.largest) / step - 1e-9)))
     beyond = [law.largest + step * (i + 1) for i in range(n_steps)]
     positions = sorted({law.largest, *(min(u, max(target, law.largest)) for u in beyond)})
     grows = 1.0 if power is None else power

@@ -10,7 +10,7 @@ from extrap.records import Point, Verdict
 from extrap.records.numbers import rounded
 from extrap.records.outcomes import Outcome
 
-SAME_VALUE_OCTAVES = 0.5
+NEAR_RUN_OCTAVES = 0.5
 """Octaves within which a run counts as one at a given tuned value."""
 OF_CONTRAST = (None, "mistuned", "instability")
 """Causes that a run which was mistuned on purpose may have and still be no fault."""
@@ -130,10 +130,10 @@ def judged_sizes(groups: Sequence[RunGroup]) -> tuple[dict[str, float], ...]:
 def group_near(
     groups: Sequence[RunGroup], size: Mapping[str, float], tuned: Mapping[str, float | None]
 ) -> RunGroup | None:
-    """The group of a size whose tuned values are closest to these, within `SAME_VALUE_OCTAVES`."""
+    """The group of a size whose tuned values are closest to these, within `NEAR_RUN_OCTAVES`."""
     here = [g for g in groups if dict(g.size) == dict(size)]
     here.sort(key=lambda g: (g.octaves_from(tuned), -len(g.verdicts)))
-    return here[0] if here and here[0].octaves_from(tuned) <= SAME_VALUE_OCTAVES else None
+    return here[0] if here and here[0].octaves_from(tuned) <= NEAR_RUN_OCTAVES else None
 
 
 def group_at_forecast(groups: Sequence[RunGroup], point: Point) -> RunGroup | None:

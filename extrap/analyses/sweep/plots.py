@@ -38,11 +38,11 @@ def plot_forecast(forecast: Forecast, ax: Axes | Sequence[Axes] | None = None) -
     return plot_charts(charts, axes)
 
 
-def plot_backtest(found: Backtest, *, ax: Axes | None = None) -> Axes:
+def plot_backtest(backtest: Backtest, *, ax: Axes | None = None) -> Axes:
     """Draw held-out sizes against their forecasts: how far off, by distance.
 
     Args:
-        found: The backtest.
+        backtest: The backtest.
         ax: Where to draw; by default on a new figure.
 
     Returns:
@@ -52,14 +52,14 @@ def plot_backtest(found: Backtest, *, ax: Axes | None = None) -> Axes:
         TypeError: It is no backtest.
         DataError: No size could be predicted.
     """
-    if not isinstance(found, Backtest):
+    if not isinstance(backtest, Backtest):
         raise TypeError(
-            f"this chart is drawn of what extrap.backtest returns, got {type(found).__name__}; "
+            f"this chart is drawn of what extrap.backtest returns, got {type(backtest).__name__}; "
             "write extrap.backtest(runs)."
         )
-    if not found.holdouts:
+    if not backtest.holdouts:
         raise DataError(
             "a backtest is drawn from its predictions, none could be made "
-            f"({'; '.join(why for why, _ in found.failures) or 'no reason known'}); add sizes."
+            f"({'; '.join(why for why, _ in backtest.failures) or 'no reason known'}); add sizes."
         )
-    return plot_charts([backtest_chart(found)], None if ax is None else [ax]).axes[0]
+    return plot_charts([backtest_chart(backtest)], None if ax is None else [ax]).axes[0]

@@ -67,7 +67,7 @@ def law_of_optimum(
     for name, value in fixed.items():
         i = names.index(name)
         values[i], covariance[i], covariance[:, i] = value, 0.0, 0.0
-    residuals, n_free = coefficients.rest, max(len(logs) - coefficients.n_fitted, 1)
+    residuals, n_free = coefficients.residuals, max(len(logs) - coefficients.n_fitted, 1)
     test = _curvature(coefficients)
     return Fit(
         law=OPTIMUM_POWER.key,
@@ -110,13 +110,13 @@ class _Coefficients(NamedTuple):
 
     Attributes:
         values: Level, slopes and bend, (n, C + 2); 0 where none is fitted.
-        rest: What they leave of the log optima, (n, S).
+        residuals: What they leave of the log optima, (n, S).
         n_fitted: How many are fitted, pinned slopes are not.
         is_bent: Whether the sizes tell a bend.
     """
 
     values: Array
-    rest: Array
+    residuals: Array
     n_fitted: int
     is_bent: bool
 

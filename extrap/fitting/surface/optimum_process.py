@@ -21,7 +21,7 @@ from extrap.laws.base import Array
 
 LEVEL_SD, SLOPE_SD = 3.0, 0.6
 """Of the level, in octaves about the best cells, and of a slope, in octaves a doubling."""
-BEND_SDS = ((0.003, 0.65), (0.08, 0.25), (0.2, 0.1))
+OPTIMUM_BEND_SDS = ((0.003, 0.65), (0.08, 0.25), (0.2, 0.1))
 """Standard deviation of a bend, in octaves a doubling², and its prior probability."""
 WALKS = ((0.0, 0.8), (0.25, 0.2))
 """The same of the steps of a slope that wanders, as at a kink."""
@@ -72,7 +72,7 @@ class OptimumProcess:
         ordered = [np.sort(column) for column in log_sizes.T]
         self._steps = [c[np.diff(c, prepend=-np.inf) > SAME_VALUE_OCTAVES] for c in ordered]
         shared = SHARED if log_sizes.shape[1] > 1 else ((0.0, 1.0),)
-        choices = list(itertools.product(BEND_SDS, SCATTER_SDS, shared, WALKS))
+        choices = list(itertools.product(OPTIMUM_BEND_SDS, SCATTER_SDS, shared, WALKS))
         self.grid = [Spreads(*(value for value, _ in choice)) for choice in choices]
         probabilities = [np.prod([p for _, p in choice]) for choice in choices]
         self.prior_probabilities = np.array(probabilities, dtype=float)

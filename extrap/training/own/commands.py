@@ -93,7 +93,7 @@ class CommandRunner:
         command = self._command
         made_with = f"{self._origin} {json.dumps(self.fingerprint, sort_keys=True)}"
         run_dir = self._folder / run_name(Cell.of(size, tuned, seed), made_with)
-        argv = command.words({**size, **tuned, "seed": seed, RUN_DIR: str(run_dir.absolute())})
+        argv = command.filled({**size, **tuned, "seed": seed, RUN_DIR: str(run_dir.absolute())})
         if RUN_DIR in command.placeholders():
             run_dir.mkdir(parents=True, exist_ok=True)
         result = run_dir / command.result if command.result else None

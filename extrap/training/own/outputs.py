@@ -23,7 +23,7 @@ from extrap.training.own.answers import COST_NAMES
 
 LOSS_NAMES = ("val_loss", "validation_loss", "eval_loss", "test_loss", "loss")
 """What a loss may be called, the first that is there counts."""
-STEP_NAMES = ("step", "global_step", "iter", "iteration")
+PRINTED_STEP_NAMES = ("step", "global_step", "iter", "iteration")
 """What a step may be called; in a file only the first two count."""
 NUMBER_PATTERN = (
     r"[\"']?(?:\s*[:=]\s*|\s+)"
@@ -38,7 +38,8 @@ BEFORE_BARE = (
 BEFORE_NAMED = r"(?<![\w/.-])(?<!best )(?<!from )"
 """What may stand before any other name of a loss."""
 STEP_PATTERN = re.compile(
-    rf"(?<![\w/.-])(?:{'|'.join(STEP_NAMES)})[\"']?(?:\s*[:=]\s*|\s+)(\d+)(?![\w%]|[.,]\d)", re.I
+    rf"(?<![\w/.-])(?:{'|'.join(PRINTED_STEP_NAMES)})[\"']?(?:\s*[:=]\s*|\s+)(\d+)(?![\w%]|[.,]\d)",
+    re.I,
 )
 """A step in a line, with its number."""
 COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -84,7 +85,7 @@ def read_result(path: Path, loss: str = "") -> dict[str, Any]:
     curve = [
         (int(record[key]), _reported_number(record[name], path))
         for record in with_loss
-        for key in STEP_NAMES[:2]
+        for key in PRINTED_STEP_NAMES[:2]
         if isinstance(record.get(key), int | float) and math.isfinite(record[key])
     ]
     costs = {key: with_loss[-1][key] for key in COST_NAMES if key in with_loss[-1]}

@@ -76,10 +76,10 @@ def _beside_tuned(configurations: Sequence[Configuration]) -> list[Configuration
     best: dict[tuple[float, ...], float] = {}
     for c in configurations:
         if on_law(c):
-            best[c.key] = min(c.off_law, best.get(c.key, math.inf))
+            best[c.size_key] = min(c.off_law, best.get(c.size_key, math.inf))
     return [
-        replace(c, above_tuned=c.off_law - best[c.key])
-        if c.key in best and math.isfinite(c.off_law)
+        replace(c, above_tuned=c.off_law - best[c.size_key])
+        if c.size_key in best and math.isfinite(c.off_law)
         else c
         for c in configurations
     ]
@@ -144,7 +144,9 @@ def _p_values(configurations: Sequence[Configuration], *, worse: bool) -> list[f
         alike[id(configuration.prediction)].append(i)
     p_values = np.zeros(len(configurations))
     for members in alike.values():
-        log_losses = [configurations[i].log_loss + configurations[i].off for i in members]
+        log_losses = [
+            configurations[i].predicted_log_loss + configurations[i].off for i in members
+        ]
         prediction = configurations[members[0]].prediction
         of = prediction.p_worse if worse else prediction.p_values
         p_values[members] = of(np.array(log_losses))

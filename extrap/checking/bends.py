@@ -32,7 +32,7 @@ def blame_law(configurations: Sequence[Configuration]) -> list[Configuration]:
     by_size: dict[tuple[float, ...], list[Configuration]] = defaultdict(list)
     for configuration in configurations:
         if not math.isnan(configuration.off):
-            by_size[configuration.key].append(configuration)
+            by_size[configuration.size_key].append(configuration)
     shared = {size: replicated for size in by_size if (replicated := _replicated(by_size[size]))}
     if not shared or not _grows(shared):
         return list(configurations)
@@ -86,8 +86,10 @@ def _losses_at_double_size(
     tuned = [(o.size, o.loss, o.paired_loss_se) for o in forecast.optima if o.loss is not None]
     by_size: dict[tuple[float, ...], list[float]] = defaultdict(list)
     for configuration in bent:
-        mended = configuration.log_loss + configuration.off - (configuration.excess or 0.0)
-        by_size[configuration.key] += [mended] * len(configuration.seeds)
+        mended = (
+            configuration.predicted_log_loss + configuration.off - (configuration.excess or 0.0)
+        )
+        by_size[configuration.size_key] += [mended] * len(configuration.seeds)
     for key, log_losses in by_size.items():
         log_loss = float(np.mean(log_losses))
         if abs(log_loss) > MAX_LOG_LOSS:

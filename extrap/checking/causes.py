@@ -91,7 +91,7 @@ def on_law(configuration: Configuration) -> bool | None:
 
 def standing(configuration: Configuration) -> str:
     """The code of where the loss of a configuration lies that is no alarm."""
-    loss = math.exp(configuration.log_loss + configuration.off)
+    loss = math.exp(configuration.predicted_log_loss + configuration.off)
     if loss in configuration.predicted_pi:
         return "on-law" if on_law(configuration) else "undecided-wide"
     if on_law(configuration):
@@ -161,7 +161,7 @@ def _is_uninformative(configuration: Configuration) -> bool:
     """Whether the interval is wide and holds the loss of the sweep's largest size as well."""
     low, high = configuration.predicted_pi
     if low is None and high is not None:  # as far below as above
-        low = math.exp(2 * configuration.log_loss - math.log(high))
+        low = math.exp(2 * configuration.predicted_log_loss - math.log(high))
     is_wide = not low or not high or math.log(high / low) > 2 * LOW_HALF_WIDTH
     return is_wide and configuration.forecast.last_value() in configuration.predicted_pi
 
@@ -243,7 +243,7 @@ def _data(configuration: Configuration, *, above: float = REPEATED_EPOCHS) -> Fi
     if expected is not None:
         evidence["expected_loss_of_effective_data"] = math.exp(expected)
     if expected is not None and configuration.off > 0:
-        share = (expected - configuration.log_loss) / configuration.off
+        share = (expected - configuration.predicted_log_loss) / configuration.off
         evidence["explained_share"] = share
         if share < DATA_SHARE:
             return None
@@ -269,7 +269,7 @@ def _unknown(configuration: Configuration) -> Finding:
     """Nothing that is recorded explains it, but perhaps another unit of the loss."""
     code, off = "unknown", configuration.off - (configuration.excess or 0.0)
     if not math.isnan(off):
-        predicted = math.exp(configuration.log_loss)
+        predicted = math.exp(configuration.predicted_log_loss)
         ratios = {
             "in-bits": -math.log(math.log(2)),
             "in-nats": math.log(math.log(2)),

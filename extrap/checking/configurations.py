@@ -4,6 +4,11 @@ The runs of a configuration share size, tuned values and recipe; their mean log 
 measurement. A run that diverged, whose curve spiked or turned up, or whose seed is not known is a
 configuration by itself, and so is a replicate that disagrees with the others by far more than
 seeds do.
+
+Distances of tuned values are in octaves, factors of two; a tuned run is one at the values that the
+forecast recommends. What mistuned values cost in log loss stands three times: `excess` if the
+optimum lies where the forecast has it, `expected_cost` on average over where it may lie, and
+`tuned_cost.mean` on average once the losses are known.
 """
 
 from __future__ import annotations
@@ -26,16 +31,17 @@ from extrap.reading.columns import find_column
 from extrap.records import WITHOUT_SEED, Interval, Point, Runs, condition_text
 
 MAX_OCTAVES = 100.0
-"""Beyond which a distance no longer matters."""
+"""Distances of tuned values from an optimum are cut here."""
 RECIPE_COLUMNS = ("epochs", "batch_size")
 """Columns that tell two configurations apart though nobody declared them a condition."""
-MAX_EXACT = 256
-"""Runs of one size; more are priced at distances rounded to a thousandth of an octave."""
-REPLICATES_P, REPLICATES_DISTANCE = 0.001, 0.01
-"""Replicates are no replicates where noise explains their difference no better than this, and it
-is larger than this log loss."""
+MAX_EXACT_COSTS = 256
+"""Runs or configurations of one size whose costs are computed one by one; of more, distances are
+rounded, to a thousandth of an octave here and to a hundredth in `tuned_costs`."""
+OUTLIER_P, LEAST_OUTLIER_DISTANCE = 0.001, 0.01
+"""A replicate is split off where noise explains its distance with a probability below this, and
+the distance exceeds this log loss."""
 DOUBLE_NOISE_EXCESS = 0.05
-"""Log excess at which the noise of runs is twice that at the optimum, see `docs/methods.md`."""
+"""Log excess at which the noise of runs is twice that at the optimum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +52,12 @@ class TunedCost:
         chance: Probability that they cost more than half a percent, and more than the recommended
             ones.
         mean: Mean cost, in log loss.
-        p_value: Two-sided, of its loss under what is expected at its own values whatever the
-            losses; None without a loss.
-        p_above: The same of a loss at or above its own: 1 − level at the upper end of
-            `expected_pi`.
-        expected_pi: Interval of its loss at its own values, at the forecast's level. It begins
-            where that of tuned runs does and ends higher.
+        p_value: Two-sided, of its loss, by what was expected at its own values before the losses
+            were known; None without a loss.
+        p_above: Of a loss as high as its own or higher, on a scale on which the upper end of
+            `expected_pi` has 1 − level.
+        expected_pi: Interval of its loss at its own values, at the forecast's level. Its lower end
+            is that of a tuned run, its upper end lies higher.
     """
 
     chance: float
@@ -66,9 +72,10 @@ class Finding:
     """What was found about a configuration, in numbers; `extrap.analyses.sweep.advice` words it.
 
     Attributes:
-        code: `diverged`, `spiked`, `mistuned`, `recipe`, `data`, `batch`, `law`, `unknown` or a
-            unit (`in-bits`, `in-nats`, `in-perplexity`) for an alarm; `other-recipe`, `recovered`,
-            `elsewhere`, `far` or the standing of the loss without; or why it is not judged.
+        code: Of an alarm `diverged`, `spiked`, `mistuned`, `recipe`, `data`, `batch`, `law`,
+            `unknown` or a unit, `in-bits`, `in-nats`, `in-perplexity`. Of no alarm
+            `other-recipe`, `recovered`, `elsewhere`, `far` or what `causes.standing` says of the
+            loss. Of a configuration that is not judged, `Configuration.unjudged`.
         cause: Why it is off, or what sets it apart, as in `Verdict.cause`.
         evidence: The numbers behind it, as in `Verdict.evidence`.
         column: The tuned column that is mistuned.
@@ -99,13 +106,14 @@ class Configuration:
         overfits: Whether its curve turns up and climbs steadily.
         forecast: What it is compared with.
         point: The forecast at its size.
-        log_loss: Of the forecast, before anything is known of the seeds; also where it is refused.
+        predicted_log_loss: By the forecast, before anything is known of the seeds; also where the
+            loss is refused.
         prediction: Predictive distribution of its mean log loss at the recommended values.
-        predicted_pi: Its interval at the forecast's level, which of one new run is the sealed one;
-            open below where it is asked only whether runs are worse.
+        predicted_pi: Interval of that at the forecast's level: of one run with a new seed the
+            interval that was sealed. Open below where it is asked only whether runs are worse.
         octaves: log2(value / optimum), one per tuned column; empty where one is unknown.
-        excess: Log loss that being so far off costs, if the optimum is where the forecast has it;
-            None where unknown.
+        excess: Cost of its tuned values if the optimum lies where the forecast has it; None where
+            a value is unknown.
         expected_cost: The same on average over where the optimum may lie.
         unjudged: `failed`, `pruned`, `below-sweep` or `loss-refused` where nothing can be said of
             it; else None.
@@ -130,7 +138,7 @@ class Configuration:
     overfits: bool
     forecast: Forecast
     point: Point
-    log_loss: float
+    predicted_log_loss: float
     prediction: LossPrediction
     predicted_pi: Interval
     octaves: tuple[float, ...]
@@ -151,8 +159,8 @@ class Configuration:
         return next(iter(self.rows.values()))
 
     @property
-    def key(self) -> tuple[float, ...]:
-        """Its size, to sort by."""
+    def size_key(self) -> tuple[float, ...]:
+        """Its size, to group and sort by."""
         return tuple(self.point.size.values())
 
     @property
@@ -164,8 +172,8 @@ class Configuration:
 
     @property
     def off_law(self) -> float:
-        """The same from the law as its seeds correct it."""
-        return self.log_loss + self.off - self.prediction.log_loss
+        """The observed log loss less the predicted one, where the prediction knows its seeds."""
+        return self.predicted_log_loss + self.off - self.prediction.log_loss
 
     @property
     def is_plain(self) -> bool:
@@ -194,17 +202,17 @@ def build_configurations(
     """
     sweep, frame = forecast.runs.to_frame(), runs.to_frame()
     recipe = {name: condition_text(sweep[name].iloc[0]) for name in forecast.runs.conditions}
-    spelled = {find_column(name, list(frame), runs.source): name for name in recipe}
-    frame = frame.rename(columns=spelled)
+    condition_of_column = {find_column(name, list(frame), runs.source): name for name in recipe}
+    frame = frame.rename(columns=condition_of_column)
     names = (*forecast.runs.tuned, *recipe, *runs.conditions, *RECIPE_COLUMNS)
     columns = [name for name in dict.fromkeys(names) if name in frame]
     shapes, rows = _curve_shapes(runs, forecast), frame.to_dict("records")
     sizes = [tuple(float(row[name]) for name in runs.sizes) for row in rows]
-    alike: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for i, row in enumerate(rows):
         is_alone = i in shapes or str(row["seed"]).startswith(WITHOUT_SEED)
         settings = tuple(condition_text(row[name]) for name in columns)
-        alike[sizes[i], row["status"], settings, i if is_alone else None].append(i)
+        groups[sizes[i], row["status"], settings, i if is_alone else None].append(i)
     expected = {
         size: _AtSize(
             forecast, dict(zip(runs.sizes, size, strict=True)), n_runs=n_runs, worse=worse
@@ -213,7 +221,7 @@ def build_configurations(
     }
     configurations = [
         configuration
-        for members in alike.values()
+        for members in groups.values()
         for configuration in _configurations(
             expected[sizes[members[0]]],
             {i: rows[i] for i in members},
@@ -238,9 +246,9 @@ class _AtSize:
                 f"({'; '.join(forecast.flags)}); extend the sweep first."
             )
         self.forecast, self.point = forecast, forecast.point(size)
-        self.log_loss = prediction.log_loss
+        self.predicted_log_loss = prediction.log_loss
         self.values = forecast.values_at(size)
-        self._is_exact, self._worse = n_runs <= MAX_EXACT, worse
+        self._is_exact, self._worse = n_runs <= MAX_EXACT_COSTS, worse
         self._costs: dict[tuple[float, ...], float] = {}
         self._of_seeds: dict[MeanNoise, tuple[LossPrediction, Interval]] = {}
 
@@ -301,21 +309,21 @@ def _configurations(
     octaves = expected.octaves(tuned)
     excess = expected.excess(octaves)
     for part, off_replicates in _by_agreement(expected, rows, excess or 0.0):
-        seeds, log_loss = _mean_of_seeds(part.values())
+        seeds, observed = _mean_of_seeds(part.values())
         prediction, interval = expected.of_seeds(seeds or (NEW_SEED,))
         yield Configuration(
             rows=part,
             seeds=seeds,
             tuned=tuned,
             differing=_differing(first, recipe),
-            log_deviation=None if log_loss is None else log_loss - expected.log_loss,
+            log_deviation=None if observed is None else observed - expected.predicted_log_loss,
             off_replicates=off_replicates,
             spike=spike,
             off_before_spike=_off_before(expected, spike),
             overfits=overfits,
             forecast=expected.forecast,
             point=expected.point,
-            log_loss=expected.log_loss,
+            predicted_log_loss=expected.predicted_log_loss,
             prediction=prediction,
             predicted_pi=interval,
             octaves=octaves,
@@ -337,7 +345,7 @@ def known_number(value: object) -> float | None:
 def _mean_of_seeds(
     rows: Iterable[Mapping[str, Any]],
 ) -> tuple[tuple[object, ...], float | None]:
-    """The seeds of the runs that count, and their mean log loss; without a loss none does.
+    """The seeds of the runs that have a loss, and their mean log loss.
 
     Where all losses agree to the last digit they are one run, however often it is listed.
     """
@@ -359,25 +367,36 @@ def _by_agreement(
     the nearest to the law, are the replicates. One that is farther from the law than these is
     off, by its distance from the nearest of them.
     """
-    losses = {m: math.log(row["loss"]) for m, row in rows.items() if row["status"] == "complete"}
+    losses = {
+        number: math.log(row["loss"])
+        for number, row in rows.items()
+        if row["status"] == "complete"
+    }
     noise = expected.of_seeds((NEW_SEED,))[0].run
     dof = min(dof for _, dof in noise)
     if len(losses) < 2 or not dof > 0:
         return [(dict(rows), None)]
-    quantile = -float(t_quantile(REPLICATES_P / 2 / (len(losses) - 1), min(dof, NORMAL_DOF)))
+    # Bonferroni over the gaps between so many losses; the variance of a difference is twice that
+    # of a run, and the noise of mistuned runs grows with their excess
+    quantile = -float(t_quantile(OUTLIER_P / 2 / (len(losses) - 1), min(dof, NORMAL_DOF)))
     sd = math.sqrt(2 * sum(variance for variance, _ in noise))
-    bound = max(quantile * sd * (1 + excess / DOUBLE_NOISE_EXCESS), REPLICATES_DISTANCE)
-    off = np.array(list(losses.values())) - expected.log_loss - excess
-    order = np.argsort(off, kind="stable")
-    groups = np.split(order, np.flatnonzero(np.diff(off[order]) > bound) + 1)
-    replicates = min(groups, key=lambda group: (-len(group), abs(float(off[group].mean()))))
-    center = float(off[replicates].mean())
-    wild: dict[int, float | None] = {}
-    for i in set(range(len(off))) - set(replicates.tolist()):
-        distance = off[i] - off[replicates][np.argmin(np.abs(off[replicates] - off[i]))]
-        wild[list(losses)[i]] = float(distance) if abs(off[i]) > abs(center) else None
-    agreeing = {m: row for m, row in rows.items() if m not in wild}
-    return [(agreeing, None), *(({m: rows[m]}, apart) for m, apart in wild.items())]
+    bound = max(quantile * sd * (1 + excess / DOUBLE_NOISE_EXCESS), LEAST_OUTLIER_DISTANCE)
+    residuals = np.array(list(losses.values())) - expected.predicted_log_loss - excess
+    order = np.argsort(residuals, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(residuals[order]) > bound) + 1)
+    replicates = min(groups, key=lambda group: (-len(group), abs(float(residuals[group].mean()))))
+    center, numbers = float(residuals[replicates].mean()), list(losses)
+    outliers: dict[int, float | None] = {}
+    for i in set(range(len(residuals))) - set(replicates.tolist()):
+        distances = residuals[i] - residuals[replicates]
+        is_farther = abs(residuals[i]) > abs(center)
+        nearest = float(distances[np.argmin(np.abs(distances))])
+        outliers[numbers[i]] = nearest if is_farther else None
+    agreeing = {number: row for number, row in rows.items() if number not in outliers}
+    return [
+        (agreeing, None),
+        *(({number: rows[number]}, distance) for number, distance in outliers.items()),
+    ]
 
 
 def _why_unjudged(expected: _AtSize, status: str) -> str | None:
@@ -403,7 +422,7 @@ def _off_before(expected: _AtSize, spike: Spike | None) -> float | None:
     curves = expected.forecast.curves
     if spike is None or curves is None or not math.isfinite(spike.before):
         return None
-    return spike.before - curves.mean_at(spike.fraction, expected.log_loss)
+    return spike.before - curves.mean_at(spike.fraction, expected.predicted_log_loss)
 
 
 def _curve_shapes(runs: Runs, forecast: Forecast) -> dict[int, tuple[Spike | None, bool]]:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from extrap.checking.configurations import MAX_EXACT, Configuration, TunedCost
+from extrap.checking.configurations import MAX_EXACT_COSTS, Configuration, TunedCost
 from extrap.fitting.prediction import NORMAL_DOF, LossPrediction
 from extrap.fitting.surface.tuned_values import TunedValues
 from extrap.forecasting import Forecast
@@ -55,7 +55,7 @@ def weigh_tuned_values(
     """
     by_size: dict[tuple[float, ...], list[int]] = defaultdict(list)
     for i, configuration in enumerate(configurations):
-        by_size[configuration.key].append(i)
+        by_size[configuration.size_key].append(i)
     weighed = list(configurations)
     for members in by_size.values():
         of_size = [configurations[i] for i in members]
@@ -73,7 +73,7 @@ def _of_size(
 ) -> list[TunedCost]:
     """One per configuration, all of one size."""
     octaves = np.array([c.octaves or np.zeros(len(values.names)) for c in configurations])
-    if len(octaves) > MAX_EXACT:
+    if len(octaves) > MAX_EXACT_COSTS:
         octaves = np.round(octaves, 2)
     distinct, kinds = np.unique(octaves, axis=0, return_inverse=True)
     kinds, costs = kinds.ravel(), np.array([values.excesses_at(row) for row in distinct])

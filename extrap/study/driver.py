@@ -198,7 +198,7 @@ def _train(study: Kind, training: Training, runs: RunsByStage, say: Say) -> Runs
         for stage in stages:
             if stage.seal is not None and stage.seal.file not in sealed:
                 sealed.add(stage.seal.file)
-                folder = runs.keep(stage.seal).parent
+                folder = runs.register(stage.seal).parent
                 write_seal(stage.seal, folder, training.first_sealed, say)
             for note in stage.notes:
                 say(note)
@@ -440,7 +440,7 @@ def _finish(
 
     result = study.analyse(runs)
     for seal in study.seals(result, runs):
-        before, folder = runs.sealed(seal), runs.keep(seal).parent
+        before, folder = runs.sealed(seal), runs.register(seal).parent
         if write_seal(seal, folder, time_of, say if before is None else logger.debug) != before:
             result = study.analyse(runs)  # which knows its time now
     tables, table_paths = study.tables(result, runs), {}
@@ -476,7 +476,7 @@ def write_seal(
     """
     from extrap.forecasting.documents import write_sealed
 
-    path, earlier = reports / seal.file, seal.earlier(reports)
+    path, earlier = reports / seal.file, seal.read_matching(reports)
     now = {**seal.document, "created": datetime.now(UTC).isoformat(timespec="seconds")}
     document = {**(earlier or now), **seal.added}
     first = document["created"] if time_of is None else time_of(seal, document["created"])

@@ -40,23 +40,23 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Say = Callable[[str], None]
 Wants = Callable[[Runs], Sequence[Cell]]
-"""From the runs of a stage so far to all cells it wants by now."""
+"""A function of the runs of a stage so far, which returns all cells that are wanted by now."""
 FLOPS_COLUMN = "FLOPs"
 """Size column of a dry run whose runs have as many steps as their FLOPs allow."""
-RATE_DIGITS = 4
-"""Significant digits of a rate handed to a large run; more would be false precision."""
+HANDED_OUT_DIGITS = 4
+"""Significant digits of a tuned value handed to a large run; more would be false precision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seal:
-    """What is written down before a stage trains, to prove that it did not know the runs.
+    """A prediction that is written down before a stage trains, so without knowledge of its runs.
 
     Attributes:
-        what: What it is called in messages.
-        file: Its name in the folder of reports.
+        what: What messages call it, as `forecast`.
+        file: Name of its file in the folder of reports.
         document: What it says, plain JSON with `kind` and `schema_version`.
-        spec: The sweep under whose name the storage keeps the time of the first such seal.
-        added: `checks` that were seen afterwards: written into a file that stands, too.
+        spec: The sweep under whose name the storage keeps when this was sealed first.
+        added: Keys that are added to the file later and are no part of its hash, as `checks`.
     """
 
     what: str
@@ -70,37 +70,35 @@ class Seal:
         """The hash of what it says, whenever it is written."""
         return str(self.document.get("content_hash") or content_hash(self.document))
 
-    def earlier(self, folder: Path) -> dict[str, Any] | None:
+    def read_matching(self, folder: Path) -> dict[str, Any] | None:
         """The document of an intact file that says the same; None where there is none."""
         from extrap.forecasting.documents import read_if_intact
 
-        written, curves = read_if_intact(folder / self.file, self.document["kind"]), "curves"
-        is_same = (
-            written is not None
-            and written["content_hash"] == self.content_hash
-            and self.document.get(curves) in (None, written.get(curves))
-        )
-        return written if is_same else None
+        written = read_if_intact(folder / self.file, self.document["kind"])
+        if written is None or written["content_hash"] != self.content_hash:
+            return None
+        curves = self.document.get("curves")  # no part of the hash
+        return written if curves in (None, written.get("curves")) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """A sweep, or what is trained on the strength of one.
+    """The runs of a sweep, or larger runs that are planned from it.
 
     Attributes:
         spec: Its name in the storage, sizes, tuned values and recipe.
         wants: All cells wanted by now; None where Optuna chooses as many as the grid has.
-        n_most: Cells of a sweep about best values, which status reports, if it grows as far as it
-            may; 0 of any other stage.
+        max_cells: Cells if the grid grows as far as it may, for the dry run; 0 if it cannot grow.
         name: `"tune"` or `"check"`, as runs have it in their column `stage`.
-        roles: Cell → why it is trained, as `recommended` or `contrast`; stored with its run.
+        roles: Cell → why it is trained: `recommended`, or `contrast` if its values are mistuned
+            on purpose; stored with its run.
         seal: What is written down before its first cell is trained.
         notes: Sentences printed before it is trained.
     """
 
     spec: StudySpec
     wants: Wants | None
-    n_most: int = 0
+    max_cells: int = 0
     name: str = "tune"
     roles: Mapping[Cell, str] = field(default_factory=dict)
     seal: Seal | None = None
@@ -108,9 +106,9 @@ class Stage:
 
 
 def sweep(spec: StudySpec) -> Stage:
-    """The sweep of a spec, grown as its sampler has it."""
+    """The sweep of a spec: its grid, which may grow, or the values that Optuna chooses."""
     if spec.is_sampled:
-        return Stage(spec=spec, wants=None, n_most=len(spec.grid_cells()))
+        return Stage(spec=spec, wants=None, max_cells=len(spec.grid_cells()))
 
     def grown(runs: Runs) -> Sequence[Cell]:
         if not len(runs):  # nothing to fit yet: training need not wait for SciPy
@@ -119,7 +117,7 @@ def sweep(spec: StudySpec) -> Stage:
 
         return grow_grid(spec, runs)
 
-    return Stage(spec=spec, wants=grown, n_most=spec.most_cells())
+    return Stage(spec=spec, wants=grown, max_cells=spec.most_cells())
 
 
 def only(cells: Iterable[Cell]) -> Wants:
@@ -186,8 +184,8 @@ class RunsByStage:
         if stage.name == "tune":
             self._computed.clear()
 
-    def keep(self, seal: Seal) -> Path:
-        """Note the file of a seal, and say where it is."""
+    def register(self, seal: Seal) -> Path:
+        """Take up the file of a seal among those of the study, and return its path."""
         assert self._reports is not None
         path, what = self._reports / seal.file, seal.what
         if self.files.get(what, path) != path:
@@ -197,10 +195,10 @@ class RunsByStage:
 
     def sealed(self, seal: Seal) -> dict[str, Any] | None:
         """What was written down of a seal; None if no intact file says the same."""
-        return None if self._reports is None else seal.earlier(self._reports)
+        return None if self._reports is None else seal.read_matching(self._reports)
 
-    def once(self, name: str, make: Callable[[], T]) -> T:
-        """What follows from the sweeps, computed again only when one has other runs."""
+    def cached(self, name: str, make: Callable[[], T]) -> T:
+        """A result of the sweeps by its name, computed again only when one has other runs."""
         if name not in self._computed:
             self._computed[name] = make()
         return self._computed[name]
@@ -211,15 +209,16 @@ class Kind(ABC):
 
     Args:
         study: The record that a study file defines.
-        train: Your own training function or command, for all sweeps or by the name of each;
-            extrap's own training by default.
+        train: Your own training function or command, or one for each sweep by its name; by
+            default extrap trains.
 
     Attributes:
-        declared: The study as it was given; `study` lacks the recipe if it has its own training.
-        symbol: Name by which study files define such a study.
+        declared: The study as its file has it; `study` lacks the recipe if it trains by itself.
+        symbol: Variable by which a study file defines such a study, as `STUDY`.
         record: Type of the record.
         by_symbol: All kinds by their symbols.
-        cells: Cells of a table that are trained besides its stages; None if the kind takes none.
+        cells: Cells of a table that are trained in addition to the grid; None if the kind takes
+            none.
     """
 
     symbol: ClassVar[str]
@@ -342,13 +341,13 @@ class Kind(ABC):
                 rows["first larger run started"] = self._first_start(runs, created)
         return rows
 
-    def _first_start(self, runs: RunsByStage, sealed: str) -> str:
+    def _first_start(self, runs: RunsByStage, sealed_at: str) -> str:
         """When the first larger run began, and whether that was before a seal."""
         frames = [runs.of(spec, "check").to_frame() for spec in self.specs()]
         starts = [frame["started_at"].dropna() for frame in frames if "started_at" in frame]
         first = min((str(start) for column in starts for start in column), default="")
-        is_late = first and first < sealed
-        return f"{first}, before this was sealed" if is_late else first
+        is_before_seal = bool(first) and first < sealed_at
+        return f"{first}, before this was sealed" if is_before_seal else first
 
     def closing(self, result: Any) -> list[str]:
         """What is printed below the first screen of the page."""
@@ -363,7 +362,7 @@ def plan_text(study: Kind) -> str:
         spec, train = stage.spec, study.training_of(stage.spec)
         spec.require_whole()
         n_runs = len(spec.grid_cells() if stage.wants is None else stage.wants(no_runs(spec)))
-        more = max(0, stage.n_most - n_runs)
+        more = max(0, stage.max_cells - n_runs)
         grown = f" (up to {more} more, depending on the losses)" if more else ""
         sizes = _listed(spec.sizes)
         if spec.path:
@@ -401,7 +400,7 @@ def no_runs(spec: StudySpec) -> Runs:
 
 def as_handed_out(name: str, value: float) -> float:
     """A tuned value as a run gets it: a batch has whole examples."""
-    return max(1.0, round(value)) if name == "batch_size" else rounded(value, RATE_DIGITS)
+    return max(1.0, round(value)) if name == "batch_size" else rounded(value, HANDED_OUT_DIGITS)
 
 
 def size_words(size: Mapping[str, float]) -> str:

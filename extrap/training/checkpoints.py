@@ -1,7 +1,7 @@
 """Checkpoints, one file per run: all that it needs to go on in another process, exactly.
 
-A run is the same in every pack, so its file belongs to no pack: whoever trains it next goes on
-with it, beside whichever others.
+A run gives the same whichever runs of its size train beside it, in one pack, so its file belongs
+to no pack: whoever trains it next goes on with it.
 """
 
 from __future__ import annotations
@@ -28,29 +28,28 @@ logger = logging.getLogger(__name__)
 FORMAT = 1
 """Version of the layout of a checkpoint; one of another version is not used."""
 CHECKPOINT_TIME_SHARE = 0.02
-"""Part of the time that checkpoints may take: where they are dear they come more rarely."""
-SUFFIX = ".pt"
-"""Of a checkpoint's file."""
+"""Largest share of the time of training that saving may take: slow saves are made less often."""
+CHECKPOINT_SUFFIX = ".pt"
+"""Ending of the name of a checkpoint's file."""
 
 
 class Checkpoint(NamedTuple):
-    """What is left of a run between two evaluations."""
+    """The saved state of a run, after an evaluation."""
 
     step: int
-    spent_s: float
-    record: Mapping[str, Any]  # what is known of the run, in plain values
+    spent_s: float  # seconds of training so far, over all processes
+    record: Mapping[str, Any]  # the fields of the run that are no tensors
     tensors: Mapping[str, torch.Tensor]  # its state, on the CPU; empty for a run that is over
 
 
 class Checkpoints:
-    """The checkpoints of one study, and when the next ones are due.
+    """The checkpoints of the runs of one study.
 
     Args:
         folder: Where they lie; None to leave and to find none.
-        study: Whatever, with a cell, fixes what its training gives: hash of the study's
-            fingerprint.
-        every_s: Seconds between two.
-        is_asked: Whether training is to end at the next evaluation.
+        study: Hash of all that determines the result of a training besides its cell.
+        every_s: Seconds between two; 0 for one after every evaluation.
+        is_asked: Tells whether training was asked to end at the next evaluation.
     """
 
     def __init__(
@@ -68,17 +67,18 @@ class Checkpoints:
         self._refused: set[Cell] = set()
         self._is_warned = False
         self._saved_at = time.monotonic()
-        self._took_s = 0.0
+        self._last_save_s = 0.0
 
-    def begin(self) -> None:
-        """Count the time to the next ones from now on."""
+    def restart_timer(self) -> None:
+        """Count the seconds to the next checkpoints from now on."""
         self._saved_at = time.monotonic()
 
     def is_due(self) -> bool:
-        """Whether it is time for the next ones."""
+        """Whether it is time for the next checkpoints."""
         if self.folder is None:
             return False
-        pause_s = max(self.every_s, self._took_s / CHECKPOINT_TIME_SHARE if self.every_s else 0.0)
+        shortest_s = self._last_save_s / CHECKPOINT_TIME_SHARE if self.every_s else 0.0
+        pause_s = max(self.every_s, shortest_s)
         return time.monotonic() - self._saved_at >= pause_s
 
     def load(self, cell: Cell, device: torch.device) -> Checkpoint | None:
@@ -87,7 +87,7 @@ class Checkpoints:
             return None
         try:
             content = torch.load(self.path(cell), weights_only=True, map_location="cpu")
-            for name, value in self._origin(cell, device).items():
+            for name, value in self._requirements(cell, device).items():
                 if content.pop(name) != value:
                     raise ValueError(f"{name} is another one, now {value}")
             return Checkpoint(**content)
@@ -108,42 +108,42 @@ class Checkpoints:
         )
 
     def save(self, checkpoints: Iterable[tuple[Cell, Checkpoint]], device: torch.device) -> None:
-        """Leave checkpoints; where they cannot be written, say so once and go on without."""
+        """Write checkpoints; where that fails, say so once and go on without."""
         if self.folder is None:
             return
         began = time.monotonic()
         try:
             for cell, checkpoint in checkpoints:
                 buffer = io.BytesIO()  # torch reports a full disk in words that name no cause
-                torch.save({**self._origin(cell, device), **checkpoint._asdict()}, buffer)
+                torch.save({**self._requirements(cell, device), **checkpoint._asdict()}, buffer)
                 write_bytes(self.path(cell), buffer.getvalue())
         except OSError as error:
             if not self._is_warned:
                 logger.warning(NO_CHECKPOINTS, self.folder, error.strerror or error)
                 self._is_warned = True
         self._saved_at = time.monotonic()
-        self._took_s = self._saved_at - began
+        self._last_save_s = self._saved_at - began
 
     def drop(self, cells: Iterable[Cell]) -> None:
         """Delete the checkpoints of runs that are recorded, and what a killed writer left."""
         if self.folder is None:
             return
         with suppress(OSError):  # what is left does no harm
-            there: dict[str, list[Path]] = {}
-            for path in self.folder.iterdir():
-                there.setdefault(path.name.lstrip(".").partition(".")[0], []).append(path)
-            for cell in cells if there else ():
-                for path in there.get(self.path(cell).stem, ()):
+            files: dict[str, list[Path]] = {}
+            for path in self.folder.iterdir():  # drafts are named .STEM.pt.*.part
+                files.setdefault(path.name.lstrip(".").partition(".")[0], []).append(path)
+            for cell in cells if files else ():
+                for path in files.get(self.path(cell).stem, ()):
                     path.unlink(missing_ok=True)
 
     def path(self, cell: Cell) -> Path:
         """Where the checkpoint of a run lies."""
         assert self.folder is not None
         key = json.dumps([self.study, _cell_key(cell)])
-        return self.folder / (hashlib.sha256(key.encode()).hexdigest()[:32] + SUFFIX)
+        return self.folder / (hashlib.sha256(key.encode()).hexdigest()[:32] + CHECKPOINT_SUFFIX)
 
-    def _origin(self, cell: Cell, device: torch.device) -> dict[str, Any]:
-        """What must be the same for a run to go on to the last bit."""
+    def _requirements(self, cell: Cell, device: torch.device) -> dict[str, Any]:
+        """Values that must be equal for a run to go on to the last bit."""
         return {
             "format": FORMAT,
             "study": self.study,
@@ -159,7 +159,7 @@ def _cell_key(cell: Cell) -> list[Any]:
 
 
 def processor_of(device: torch.device) -> str:
-    """What computes there: the name of a GPU, or what a CPU can do. Others round differently."""
+    """The name of a GPU, or the instructions of a CPU: another processor rounds differently."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"{device.type} {torch.backends.cpu.get_cpu_capability()}"

@@ -117,7 +117,7 @@ def _train_runs(
     checkpoints: Checkpoints,
 ) -> list[Run]:
     """Train all runs, those that are furthest behind first."""
-    checkpoints.begin()
+    checkpoints.restart_timer()
     recipe, began = pack.recipes()[0], time.perf_counter()
     runs, parts = begin_parts(pack, device, at_once=at_once, checkpoints=checkpoints)
     behind = min((part.step for part in parts), default=recipe.n_updates)

@@ -70,7 +70,7 @@ class AllocationKind(Kind):
             for size in study.study.sizes[study.column]
             for cell in study.cells(size, self._tokens(budget, size))
         ]
-        yield [Stage(spec=spec, wants=only(profiles), n_most=len(profiles))]
+        yield [Stage(spec=spec, wants=only(profiles), max_cells=len(profiles))]
         sweep_forecast, _, split = self._fitted(runs)
         allocation, cells, notes = split(study.target), list[Cell](), list[str]()
         for factor in study.factors:
@@ -157,7 +157,7 @@ class AllocationKind(Kind):
 
     def _fitted(self, runs: RunsByStage) -> tuple[Forecast, pd.DataFrame, Split]:
         """From the profiles alone: the forecast, the optima, and from a budget to its split."""
-        return runs.once("split", lambda: self._fit(runs.of(self._spec)))
+        return runs.cached("split", lambda: self._fit(runs.of(self._spec)))
 
     def _fit(self, profiles: Runs) -> tuple[Forecast, pd.DataFrame, Split]:
         study, frame = self.study, profiles.to_frame()

@@ -47,7 +47,7 @@ class BatchKind(Kind):
 
     def _result(self, task: BatchTask, runs: RunsByStage) -> TaskResult:
         study = self.study
-        return runs.once(
+        return runs.cached(
             task.study.name,
             lambda: analyse_task(
                 task, runs.of(task.spec()), overhead=study.overhead, level=study.level

@@ -77,7 +77,7 @@ class ComparisonKind(Kind):
 
     def _findings(self, runs: RunsByStage) -> list[GroupFindings]:
         sweeps = {spec.name: runs.of(spec) for spec in self.specs()}
-        return runs.once(
+        return runs.cached(
             "findings",
             lambda: [find_group(self.study, group, sweeps) for group in self.study.groups],
         )

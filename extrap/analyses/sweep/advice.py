@@ -348,7 +348,7 @@ FIELDS: dict[str, Callable[[Configuration], str]] = {
     "off_by": lambda judged: _factor(_octaves_off(judged)),
     "explains": _explains,
     "recommended": _recommended,
-    "law": lambda judged: format_value(math.exp(judged.log_loss)),
+    "law": lambda judged: format_value(math.exp(judged.predicted_log_loss)),
     "beyond_mistuning": _beyond_mistuning,
     "epochs": _written("epochs", format_quantity),
     "epochs_in_sweep": _written("epochs_in_sweep", format_quantity),

@@ -126,13 +126,15 @@ class ForecastKind(Kind):
     def _forecast(self, runs: RunsByStage) -> Forecast:
         from extrap.forecasting import forecast
 
-        return runs.once("forecast", lambda: forecast(runs.of(self.study), level=self.study.level))
+        return runs.cached(
+            "forecast", lambda: forecast(runs.of(self.study), level=self.study.level)
+        )
 
     def _planned(self, runs: RunsByStage) -> dict[Cell, str]:
-        return runs.once("planned", lambda: target_cells(self.study, self._forecast(runs)))
+        return runs.cached("planned", lambda: target_cells(self.study, self._forecast(runs)))
 
     def _seal(self, runs: RunsByStage) -> Seal:
-        return runs.once("seal", lambda: sealed_forecast(self.study, self._forecast(runs)))
+        return runs.cached("seal", lambda: sealed_forecast(self.study, self._forecast(runs)))
 
     def seals(self, result: ForecastResult, runs: RunsByStage) -> Sequence[Seal]:
         """The forecast, which `extrap check` reads."""

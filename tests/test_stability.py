@@ -20,7 +20,7 @@ def words(after):
 
 def test_every_exit_code_is_promised():
     promised = [int(code) for code in re.findall(r"^\| (\d+) \|", PROMISED, re.MULTILINE)]
-    assert promised == [getattr(analysis, name) for name in CODES]
+    assert promised == [getattr(analysis, f"EXIT_{name}") for name in CODES]
 
 
 def test_statuses_and_stages_are_those_of_runs():

@@ -15,8 +15,6 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 
-import numpy as np
-
 from extrap.records.intervals import Interval
 
 if TYPE_CHECKING:
@@ -158,8 +156,8 @@ def _converter() -> Converter:
 
         return read
 
-    def is_array(cls: Any) -> bool:
-        return get_origin(cls) is np.ndarray
+    def is_array(cls: Any) -> bool:  # NumPy is imported by who has arrays
+        return getattr(get_origin(cls), "__name__", "") == "ndarray"
 
     def has_fields(cls: Any) -> bool:
         return isinstance(cls, type) and is_dataclass(cls)
@@ -168,9 +166,7 @@ def _converter() -> Converter:
     converter.register_structure_hook_factory(has_fields, reader)
     for kind, kinds in _JSON_TYPES.items():
         converter.register_structure_hook(kind, partial(_exactly, kind, kinds))
-    converter.register_structure_hook_func(
-        is_array, lambda data, cls: np.array(_numbers(data), dtype=get_args(get_args(cls)[1])[0])
-    )
+    converter.register_structure_hook_func(is_array, _array)
     converter.register_unstructure_hook_func(is_array, lambda array: array.tolist())
     sides: Any = tuple[float | None, float | None]
     converter.register_structure_hook(
@@ -192,6 +188,13 @@ def _exactly(kind: type, kinds: tuple[type, ...], value: Any, _: Any) -> Any:
     if type(value) not in kinds or (kind is float and not math.isfinite(value)):
         raise ValueError(f"must be a {kind.__name__}, got {value!r:.60}")
     return kind(value)
+
+
+def _array(data: Any, cls: Any) -> Any:
+    """An array of the type that an annotation says, from nested lists."""
+    import numpy as np
+
+    return np.array(_numbers(data), dtype=get_args(get_args(cls)[1])[0])
 
 
 def _numbers(data: Any) -> Any:

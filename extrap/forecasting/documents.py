@@ -253,6 +253,10 @@ def load_forecast(path: str | Path) -> Forecast:
 
 
 def _forecast(document: Mapping[str, Any]) -> Forecast:
+    model = document.get("loss_model")
+    posterior = model.get("posterior") if isinstance(model, dict) else None
+    if isinstance(posterior, dict) and "parts" in posterior and "columns" in posterior:
+        raise ValueError("an earlier state of this version wrote its laws; make it again")
     forecast = decode(Forecast, {k: v for k, v in document.items() if k not in NOT_FIELDS})
     return replace(forecast, runs=replace(forecast.runs, notes=tuple(document.get("notes", ()))))
 

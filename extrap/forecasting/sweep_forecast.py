@@ -753,7 +753,7 @@ def _completed(fitted: Forecast) -> Forecast:
     posterior = None if fitted.loss_model is None else fitted.loss_model.posterior
     is_undertrained = isinstance(posterior, JointPosterior) and has_undertrained(posterior)
     flags = [Flag("undertrained-runs")] * is_undertrained
-    flags += [Flag(flag, name) for name, law in fitted.tuned_laws.items() for flag in law.flags]
+    flags += [Flag(code, name) for name, law in fitted.tuned_laws.items() for code in law.flags]
     if (values := fitted.values_at(fitted.optima[-1].size)) is not None:
         flags += flat_flags(values, fitted.runs)
     return replace(fitted, flags=(*fitted.flags, *flags), curves=_curves(fitted))

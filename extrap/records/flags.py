@@ -5,6 +5,8 @@ from __future__ import annotations
 REFUSED, IMPRECISE, FLAT = "refused", "imprecise", "flat"
 OF_COLUMN = (REFUSED, IMPRECISE, FLAT)
 """Codes of flags that concern one column, or the loss, whose name follows a dash."""
+WITHOUT_COLUMN = ("flat-only",)
+"""Codes that only begin as those do."""
 
 
 class Flag(str):
@@ -25,11 +27,17 @@ class Flag(str):
     detail: str
 
     def __new__(cls, code: str, detail: str = "", *, column: str = "") -> Flag:
-        """Made of its parts, or of its text alone."""
+        """Made of its parts, or of its text alone; a flag stays what it is."""
+        if isinstance(code, Flag) and not (detail or column):
+            return code
         text = f"{code}-{column}" if column else code
         flag = super().__new__(cls, f"{text}: {detail}" if detail else text)
+        if detail or column:
+            flag.code, flag.column, flag.detail = str(code), column, detail
+            return flag
         name, _, flag.detail = flag.partition(": ")
-        with_column = [start for start in OF_COLUMN if name.startswith(f"{start}-")]
+        starts = () if name in WITHOUT_COLUMN else OF_COLUMN
+        with_column = [start for start in starts if name.startswith(f"{start}-")]
         flag.code = with_column[0] if with_column else name
         flag.column = name[len(flag.code) + 1 :]
         return flag

@@ -55,7 +55,9 @@ class Note(str):
     values: tuple[str, ...]
 
     def __new__(cls, text: str) -> Note:
-        """Made of its text, as files hold it."""
+        """Made of its text, as files hold it; a note stays what it is."""
+        if isinstance(text, Note):
+            return text
         instance = super().__new__(cls, text)
         matches = ((code, pattern.fullmatch(text)) for code, pattern in _patterns().items())
         match = next(((code, m.groups()) for code, m in matches if m is not None), ("", ()))
@@ -65,7 +67,9 @@ class Note(str):
 
 def note(code: str, *values: object) -> Note:
     """The note of a code with its values."""
-    return Note(TEXTS[code].format(*values))
+    made_note = Note(TEXTS[code].format(*values))
+    made_note.code, made_note.values = code, tuple(map(str, values))  # whatever names they hold
+    return made_note
 
 
 def values_of(notes: Iterable[str], code: str) -> list[tuple[str, ...]]:

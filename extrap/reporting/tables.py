@@ -22,7 +22,7 @@ class Colored(str):
     __slots__ = ("color",)
     color: str
 
-    def __new__(cls, text: str, color: str) -> Colored:
+    def __new__(cls, text: str, color: str = "") -> Colored:
         """A text in a color."""
         cell = super().__new__(cls, text)
         cell.color = color

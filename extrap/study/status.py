@@ -257,7 +257,7 @@ def time_left(sizes: Sequence[tuple[SizeStatus, float]], n_workers: int) -> floa
         sizes: The counts of every size, and the seconds of a run there; 0 if no run tells.
         n_workers: Packs that can train at once.
     """
-    measured = [(size.size, seconds) for size, seconds in sizes if seconds > 0]
+    measured = [(status.size, seconds) for status, seconds in sizes if seconds > 0]
     total = 0.0
     for size, seconds in sizes:
         if size.n_left:

@@ -278,9 +278,10 @@ class Trials:
         """Take in what the storage has, unless that is known."""
         if of_size.is_known:
             return
+        trials = of_size.stored.trials()  # before anything is forgotten: it may fail
         self.results.pop(of_size.stored.key.size, None)
         of_size.finished, of_size.cells, of_size.n_broken = [], set(), 0
-        for trial in of_size.stored.trials():
+        for trial in trials:
             self._take(of_size, trial)
         of_size.is_known = True
 
@@ -289,6 +290,7 @@ class Trials:
         self.require_lock()
         of_size.is_known = False
         of_size.study.add_trial(trial)
+        # its number among finished ones; that of the storage may be higher, nothing rests on it
         trial.number = max((other.number for other in of_size.finished), default=-1) + 1
         trial.user_attrs = json.loads(json.dumps(trial.user_attrs))  # as they are read
         self._take(of_size, trial)

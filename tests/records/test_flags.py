@@ -9,8 +9,9 @@ import pytest
 
 import extrap
 from extrap.records.flags import Flag, pinned, pinned_name
-from extrap.records.notes import TEXTS, Note, note, of_codes, values_of
+from extrap.records.notes import MAXIMISED, TEXTS, Note, note, of_codes, values_of
 from extrap.registry import meanings
+from extrap.reporting.tables import Colored
 
 PACKAGE = Path(extrap.__file__).parent
 FLAGS = [
@@ -58,3 +59,25 @@ def test_every_flag_that_the_package_makes_is_explained():
     ]
     assert len(made) > 25
     assert [place for place in made if place[1] not in explained] == []
+
+
+@pytest.mark.parametrize("name", ["Using acc", "a: b", "x was read from the y", "{}", "pooled"])
+def test_no_name_of_a_column_changes_what_is_said_of_it(name):
+    assert values_of([note(MAXIMISED, name, name)], MAXIMISED) == [(name, name)]
+    flag = Flag("refused", "why", column=name)
+    assert (flag.code, flag.column, flag.detail) == ("refused", name, "why")
+    assert Flag(flag) is flag
+
+
+def test_a_code_that_begins_like_that_of_a_column_is_one():
+    codes = {code for table in meanings().values() for code in table}
+    assert {code for code in codes if Flag(code).column} <= {"imprecise-loss", "refused-loss"}
+
+
+def test_cells_and_flags_survive_a_copy():
+    for text in (Colored("on law", "good"), FLAGS[1][0], note("pooled", "lr")):
+        assert vars_of(copy.deepcopy(text)) == vars_of(text)
+
+
+def vars_of(text):
+    return {name: getattr(text, name) for name in type(text).__slots__}

@@ -45,7 +45,7 @@ def sensitivity_answer(sensitivity: Sensitivity) -> Answer:
     first, small = sensitivity.settings[0], format_percent(SMALL_COST, signed=False)
     where = f"of the loss at {name_size({sensitivity.column: sensitivity.target})}"
     cost = f"kept at {_level(first.base)}, it costs {in_percent(first.cost)} {where}"
-    flags = [Flag(flag, first.name) for flag in first.flags]
+    flags = [Flag(code, first.name) for code in first.flags]
     ratio = format_quantity(sensitivity.target / sensitivity.sizes[-1], digits=2)
     certain = f"high; no warnings at {ratio} times the largest size"
     if all(setting.advice == "leave" for setting in sensitivity.settings):
@@ -85,7 +85,7 @@ def sensitivity_blocks(sensitivity: Sensitivity) -> list[Block]:
         "bracketed, what the best value tried gains. Exponents of momentum and β are those of the "
         "distance from 1.",
     )
-    flags = (Flag(flag, s.name) for s in sensitivity.settings for flag in s.flags)
+    flags = (Flag(code, s.name) for s in sensitivity.settings for code in s.flags)
     notes = (Paragraph(f"note: {note}", is_small=True) for note in sensitivity.notes)
     figure = Figure(chart, "Line: too little for a sweep.")
     warnings = Warnings(explain_flags(flags, MEANINGS))

@@ -168,7 +168,7 @@ def verdict_table(groups: Sequence[RunGroup]) -> Table:
             dashed(v.loss),
             dashed(v.deviation, format_percent),
             format_p_value(v.p_value),
-            v.outcome.word,
+            Colored(v.outcome.word, v.outcome.color),
         )
         for g in groups
         for v in g.verdicts

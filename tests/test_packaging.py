@@ -136,7 +136,7 @@ FORECAST = ["forecast", "examples/sweep.csv", "--size", "width", "--tune", "lr"]
         ("import extrap", (*HEAVY, "extrap.records", "statsmodels")),
         ("import extrap.reporting.index", HEAVY),
         ("import extrap.reporting.markdown", HEAVY),
-        ("from extrap.cli import main; main(['--help'])", HEAVY),
+        ("from extrap.cli import main; main(['--help'])", (*HEAVY, "extrap.records")),
         (f"from extrap.cli import main; main({FORECAST})", UNNEEDED),
         (
             "import extrap.study.pack_requests, extrap.training.loop",

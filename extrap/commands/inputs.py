@@ -12,7 +12,6 @@ from click.core import ParameterSource
 
 from extrap.commands.option_table import Option, parse_size, parse_tuned
 from extrap.commands.printing import reports_progress, say
-from extrap.records.notes import USING, of_codes
 
 if TYPE_CHECKING:
     from extrap.forecasting import Forecast
@@ -150,6 +149,8 @@ def target_of(text: str, runs: Runs) -> dict[str, float]:
 
 def announced(result: Any) -> Any:
     """A result, of which the standard error says which columns were taken for what."""
+    from extrap.records.notes import USING, of_codes
+
     for note in of_codes(result.notes, USING):
         say(note, err=True)
     return result

@@ -23,7 +23,6 @@ ELSEWHERE, MARKED, COUNTED_COMPLETE, OTHER_NAME, COPIES_LEFT_OUT, SEEDLESS_COPIE
     "seedless-copies",
 )
 TEXTS = {
-    USING: "Using {}",
     LOSS_COLUMN: "the loss is the column {}",
     LOSS_KIND: "the losses are said to be of the kind {}",
     MAXIMISED: "{} is maximised: the loss is 1 − {}",
@@ -36,8 +35,10 @@ TEXTS = {
     COPIES_LEFT_OUT: "{} row(s) are copies of an earlier one, seed and loss included: left out",
     SEEDLESS_COPIES: "{} run(s) without a seed equal an earlier one in every column: leave copies "
     "out, they say nothing about noise",
+    USING: "Using {}",
 }
-"""Code → the text of a note, with its values; all other notes are text alone."""
+"""Code → the text of a note, with its values; all other notes are text alone. What files hold is
+taken for the first that it fits, so the text that fits most comes last."""
 SHOWN_AT_ONCE = (ELSEWHERE, MARKED, COUNTED_COMPLETE)
 """Notes that are said with the announcement of which columns were taken for what."""
 

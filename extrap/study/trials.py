@@ -290,8 +290,8 @@ class Trials:
         self.require_lock()
         of_size.is_known = False
         of_size.study.add_trial(trial)
-        # its number among finished ones; that of the storage may be higher, nothing rests on it
-        trial.number = max((other.number for other in of_size.finished), default=-1) + 1
+        # after the last finished one: the storage may count higher, and nothing rests on it
+        trial.number = of_size.finished[-1].number + 1 if of_size.finished else 0
         trial.user_attrs = json.loads(json.dumps(trial.user_attrs))  # as they are read
         self._take(of_size, trial)
         of_size.is_known = True
@@ -364,11 +364,6 @@ def range_of(
     if may_be_whole and tuned and spec.is_whole(name):
         return IntDistribution(int(min(ends)), int(max(ends)), log=True)
     return FloatDistribution(min(ends), max(ends), log=True)
-
-
-def read_runs(storage: BaseStorage, spec: StudySpec, stage: str) -> Runs:
-    """The finished runs of a stage, in the order of size, tuned values and seed."""
-    return _runs_of(our_studies(storage, (spec.name,)), spec, stage)
 
 
 def _runs_of(stored: Sequence[StoredStudy], spec: StudySpec, stage: str) -> Runs:

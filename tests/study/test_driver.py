@@ -17,9 +17,10 @@ import pytest
 
 from extrap import StudySpec, Target, TunedRange, Workload
 from extrap.analyses.sweep.study import ForecastKind, ForecastResult, contrasts, target_cells
+from extrap.records import RunResult
 from extrap.reporting.tables import Table
 from extrap.study import Outcome, dry_run, report, run, trials
-from extrap.study.database import open_storage
+from extrap.study.database import ConnectionLost, open_storage
 from extrap.study.progress import TuneEvent
 from extrap.study.protocol import as_handed_out
 from tests.checking.byhand import by_hand, lr_at, of_rate
@@ -230,27 +231,58 @@ def test_plan_counts_runs_without_opening_a_storage(tmp_path):
 
 
 def test_a_driver_reads_the_trials_of_a_size_once(tmp_path, monkeypatch):
-    """Of 124 runs: what it wrote itself it knows, and makes its table of that."""
-    n_reads = Counter()
-
-    def counted(name, function):
-        def call(*args, **options):
-            n_reads[name] += 1
-            return function(*args, **options)
-
-        return call
-
-    url = f"sqlite:///{tmp_path}/study.db"
+    """Of 124 runs: what it wrote itself it knows, and makes its tables of that."""
+    url, n_reads = f"sqlite:///{tmp_path}/study.db", Counter()
     kind = type(open_storage(url))
-    monkeypatch.setattr(kind, "get_all_trials", counted("trials", kind.get_all_trials))
-    monkeypatch.setattr(trials, "read_runs", counted("runs", trials.read_runs))
+    get_all_trials = kind.get_all_trials
+
+    def counted(self, study_id, **options):
+        n_reads["trials"] += 1
+        return get_all_trials(self, study_id, **options)
+
+    monkeypatch.setattr(kind, "get_all_trials", counted)
     widths, targets = (16, 32, 64, 128), (Target(size={"width": 512}),)
     spec = replace(SPEC, sizes={"width": widths}, seeds=tuple(range(5)), growth=0, targets=targets)
     outcome = run(ForecastKind(spec, train=toy), storage=url, reports=tmp_path / "reports")
     assert len(outcome.runs.of(spec)) + len(outcome.result.verdicts) == 124
-    assert (n_reads["trials"] <= 10, n_reads["runs"]) == (True, 0)
+    assert n_reads["trials"] <= 10
     again = report(ForecastKind(spec, train=toy), storage=url, reports=tmp_path / "again")
     assert again.result.seal == outcome.result.seal  # the storage says what the driver knew
     tables = (runs.of(spec).to_frame().astype(str) for runs in (again.runs, outcome.runs))
     read, written = (table[["lr", "loss", "seed", "started_at"]] for table in tables)
     pd.testing.assert_frame_equal(read, written)
+
+
+def test_a_lost_write_and_a_lost_read_forget_and_double_nothing(tmp_path, monkeypatch):
+    storage = open_storage(f"sqlite:///{tmp_path}/study.db")
+    spec = replace(SPEC, sizes={"width": (16,)})
+    stage = trials.Trials(storage, spec, stage="tune", fingerprint={})
+    results = [
+        RunResult(cell=cell, status="complete", loss=2.0, wall_s=1.0) for cell in spec.grid_cells()
+    ][:3]
+    stage.add(results[:1], datetime.now())
+    add_trial, get_all_trials = optuna.Study.add_trial, type(storage).get_all_trials
+
+    def lost_after_commit(self, trial):
+        add_trial(self, trial)
+        raise ConnectionLost
+
+    def lost(*args, **options):
+        raise ConnectionLost
+
+    with monkeypatch.context() as cut:
+        cut.setattr(optuna.Study, "add_trial", lost_after_commit)
+        with pytest.raises(ConnectionLost):
+            stage.add(results, datetime.now())
+        cut.setattr(type(storage), "get_all_trials", lost)
+        with pytest.raises(ConnectionLost):
+            stage.add(results, datetime.now())
+        (of_size,) = stage.results.values()
+        assert (of_size.complete, len(stage.runs())) == (1, 1)
+    assert type(storage).get_all_trials is get_all_trials
+    assert stage.add(results, datetime.now()) == 2
+    reopened = trials.Trials(storage, spec, stage="tune", fingerprint={})
+    for opened in (stage, reopened):  # as the driver has it, and as the storage has it
+        (of_size,) = opened.results.values()
+        assert (of_size.complete, of_size.duplicates, of_size.wall_s) == (3, 0, 3.0)
+        assert len(opened.trials_of({"width": 16.0})) == len(opened.runs()) == 3

@@ -27,11 +27,11 @@ import torch
 from benchmarks.rows import Row
 from benchmarks.speed import timed
 from extrap.records import Cell, Recipe, Workload
+from extrap.records.schedules import multiplier
 from extrap.study.workers import ALLOCATOR
 from extrap.training import Pack, train
 from extrap.training.cores import n_cores
 from extrap.training.parts import CURVE_TOKENS, evaluation_steps
-from extrap.training.schedules import multiplier
 from extrap.training.stacks import DATA_STREAM
 from extrap.workloads import LoadedWorkload, load_workload
 

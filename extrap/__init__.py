@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from extrap.analyses.best_values import best_values
     from extrap.analyses.cascade import cascade
     from extrap.analyses.comparison import compare
+    from extrap.analyses.landing import Landing, judge_landing, land
     from extrap.analyses.selection import choose_next, select
     from extrap.analyses.sweep.page import report
     from extrap.analyses.sweep.plots import plot_backtest
@@ -52,6 +53,7 @@ __all__ = [
     "FitError",
     "Forecast",
     "Interval",
+    "Landing",
     "LawRegressor",
     "Monitor",
     "NoiseMeter",
@@ -77,6 +79,8 @@ __all__ = [
     "critical_batch",
     "fit",
     "forecast",
+    "judge_landing",
+    "land",
     "load_forecast",
     "noise_scale",
     "plan",

@@ -27,6 +27,7 @@ class Analysis:
         kinds: Symbol of a study file → the module with its `Kind`.
         commands: One of `HEADINGS` → commands, separated by blanks.
         pages: Kind of a page → what the index calls it.
+        sealed: Kind of a sealed document → the function that judges a later log by it.
         meanings: The table of what its flags mean; empty without flags.
 
     Raises:
@@ -38,6 +39,7 @@ class Analysis:
     kinds: Mapping[str, str] = field(default_factory=dict)
     commands: Mapping[str, str] = field(default_factory=dict)
     pages: Mapping[str, str] = field(default_factory=dict)
+    sealed: Mapping[str, str] = field(default_factory=dict)
     meanings: str = ""
 
     def __post_init__(self) -> None:
@@ -95,6 +97,15 @@ def commands(heading: str) -> Iterator[Any]:
 def page_name(kind: str) -> str:
     """What the index calls a kind of page; one that no analysis names has its own name."""
     return next((a.pages[kind] for a in analyses() if kind in a.pages), kind)
+
+
+def judge_of(kind: str) -> Callable[..., Any] | None:
+    """What judges a log by a sealed document of a kind; None where that is a forecast."""
+    for analysis in analyses():
+        if kind in analysis.sealed:
+            judge: Callable[..., Any] = analysis.fetch(analysis.sealed[kind])
+            return judge
+    return None
 
 
 def meanings() -> dict[str, Mapping[str, tuple[str, str, str]]]:

@@ -7,6 +7,7 @@
 * `sensitivity`, `cascade`, `selection` — fixed values ranked, a small model before a large one,
   training examples chosen.
 * `best_values` — the law of a table of the best value of each size.
+* `landing` — where does a run's loss end, from its log and its learning rates?
 * `coordinates` — do the outputs of layers move as far at every width?
 
 Files bear the same names in each: `spec` is what a study file says, `page` makes the blocks,
@@ -17,7 +18,7 @@ adds to the rest of the package (`extrap.registry`).
 
 FOLDERS = (
     *("comparison", "allocation", "batch_size", "sensitivity", "cascade", "selection"),
-    *("best_values", "coordinates", "sweep"),
+    *("landing", "best_values", "coordinates", "sweep"),
 )
 """A new analysis is a folder and its name here. A study file that defines several records is of
 the kind that comes first; the help lists commands in this order."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -56,14 +57,25 @@ def canonical_hash(value: Any) -> str:
 
 def is_sealed_file(source: object) -> bool:
     """Whether a path is that of a sealed file; one that ends in `.json` may be a table too."""
+    start = _start(source)
+    return start is not None and (b'"kind"' in start or not start.strip())
+
+
+def sealed_kind(source: object) -> str:
+    """The kind of a sealed file; empty where it says none."""
+    match = re.search(rb'"kind":\s*"([^"]*)"', _start(source) or b"")
+    return match[1].decode() if match else ""
+
+
+def _start(source: object) -> bytes | None:
+    """The first bytes of a `.json` file, none of one that cannot be read; None of another."""
     if not (isinstance(source, str | Path) and str(source).lower().endswith(".json")):
-        return False
+        return None
     try:
         with Path(source).open("rb") as file:
-            start = file.read(FIRST_BYTES)
+            return file.read(FIRST_BYTES)
     except OSError:
-        return True
-    return b'"kind"' in start or not start.strip()
+        return b""
 
 
 def _rounded(value: Any) -> Any:

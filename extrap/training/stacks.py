@@ -18,10 +18,10 @@ from torch.func import functional_call, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from extrap.noise import gradient_moments
+from extrap.records.schedules import multiplier
 from extrap.training.graphs import RecordedSteps, Step
 from extrap.training.optimizers import build_optimizer, clip_by_run, squares_by_run
 from extrap.training.packs import Pack
-from extrap.training.schedules import multiplier
 from extrap.workloads import (
     Batch,
     LoadedWorkload,

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from extrap.records import Cell, Recipe, Workload
+from extrap.records.schedules import multiplier
 from extrap.training import Pack, layouts, memory, train
 from extrap.training.layouts import choose_layout, without_denormals
 from extrap.training.memory import most_runs
-from extrap.training.schedules import multiplier
 from extrap.workloads import load_workload
 from tests.study_workloads import TEACHER
 

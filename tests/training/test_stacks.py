@@ -7,8 +7,8 @@ from torch import nn
 from torch.nn import functional
 
 from extrap.records import Cell, Recipe
+from extrap.records.schedules import multiplier
 from extrap.training import Pack
-from extrap.training.schedules import multiplier
 from extrap.training.stacks import DATA_STREAM, Stack
 from extrap.workloads import WORKLOADS, TensorWorkload, tensor_roles
 

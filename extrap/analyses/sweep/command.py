@@ -206,11 +206,18 @@ def check_command(
     """Check finished runs against a forecast.
 
     FORECAST_OR_SWEEP is a sealed forecast (.json) or a sweep; BIG holds the larger runs. Runs that
-    differ only in their seed are one configuration and are judged together.
+    differ only in their seed are one configuration and are judged together. A landing that extrap
+    land sealed is checked against BIG, the log of its run.
 
     The exit code is 1 if a run is off the law of tuned runs, else 0, even if runs are undecided.
     With --json these have on_law null, and n_judged counts the others.
     """
+    from extrap.records.seals import sealed_kind
+    from extrap.registry import judge_of
+
+    if judge := judge_of(sealed_kind(forecast_or_sweep)):
+        judged = judge(forecast_or_sweep, big, options)
+        return Printed(judged, code=EXIT_FINE if judged.is_fine else EXIT_DEVIATES)
     from extrap.analyses.sweep.verdicts import ALL_UNDECIDED, check, check_answer, verdicts_blocks
     from extrap.forecasting.documents import verdicts_document
     from extrap.reporting.blocks import Paragraph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from extrap.records import Recipe
+from extrap.records.recipe import Recipe
 
 
 def multiplier(recipe: Recipe, step: int) -> float:

@@ -1,0 +1,208 @@
+"""The learning rates of a whole run: from a table, a name, a recipe, or what is logged so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from extrap.errors import Choice, DataError, argument
+from extrap.fitting.landing.schedule import RateSchedule
+from extrap.laws.base import Array
+from extrap.reading.logs import LoggedRun, logged_run
+from extrap.reading.table_files import read_table
+from extrap.records import Recipe
+from extrap.records.numbers import format_percent, format_quantity
+from extrap.records.schedules import multiplier
+
+N_KNOTS = 400
+"""Steps at which a schedule with a formula is looked up; a power of 2 that halves misses kinks."""
+RATE_TOLERANCE = 0.02
+"""Share of the peak by which a logged rate may differ from the plan."""
+LARGEST_WRONG_SHARE = 0.05
+"""Share of the logged rates that may differ by more."""
+AFTER_WARMUP = 1.2
+"""Times the warm-up after which logged rates are compared."""
+INFERRED_FINALS = (0.0, 0.1)
+"""Final shares of the peak that are tried where the log alone must tell its plan."""
+LEAST_FALL = 0.02
+"""Share of its peak by which a logged rate must have fallen to tell its plan."""
+
+
+class Plan(NamedTuple):
+    """The rates of a run.
+
+    Attributes:
+        schedule: Shares of the peak.
+        peak: The largest rate; None where only shares are known.
+        how: What it was taken from, for a note; empty where it was given.
+    """
+
+    schedule: RateSchedule
+    peak: float | None
+    how: str = ""
+
+
+def plan_of(
+    log: LoggedRun,
+    total_steps: float,
+    *,
+    schedule: str | Recipe | None,
+    rates: Any,
+    warmup: float | None,
+    decay: float | None,
+    final: float,
+) -> Plan:
+    """The rates of a run up to its end; those that are logged must be those planned.
+
+    Args:
+        log: The run.
+        total_steps: Its last step.
+        schedule: A name that `Recipe` has, or a recipe.
+        rates: A table with `step` and `lr`, instead of a name.
+        warmup: Steps of the warm-up, or below 1 their share; by default as logged.
+        decay: Steps of the decay of `wsd`, or below 1 their share.
+        final: Last rate over the peak.
+
+    Raises:
+        DataError: Nothing tells the rates, or the logged ones are not those planned.
+        ValueError: A setting is impossible.
+    """
+    logged_peak = float(log.rates.max()) if len(log.rates) else None
+    if rates is not None:
+        table = logged_run(read_table(rates).assign(loss=1.0), where="the table of rates")
+        if not len(table.rates):
+            raise DataError("the table of rates has no column of learning rates; call one lr.")
+        planned = RateSchedule.from_rates(table.rate_steps, table.rates, total_steps)
+        plan = Plan(planned, float(table.rates.max()))
+    elif schedule is not None:
+        if warmup is None and not isinstance(schedule, Recipe):
+            warmup = _logged_warmup(log)
+        plan = Plan(named(schedule, total_steps, warmup or 0.0, decay, final), logged_peak)
+    else:
+        plan = _inferred(log, total_steps, decay)
+    _check(log, plan)
+    return plan
+
+
+def named(
+    schedule: str | Recipe,
+    total_steps: float,
+    warmup: float = 0.0,
+    decay: float | None = None,
+    final: float = 0.0,
+) -> RateSchedule:
+    """A schedule by its name in `Recipe`, or of a recipe, stretched to so many steps."""
+    total = max(round(total_steps), 1)
+    if isinstance(schedule, Recipe):
+        recipe = replace(schedule, steps=total)
+    else:
+        shares: dict[str, Any] = {"warmup": warmup / total if warmup >= 1 else warmup}
+        if schedule == "wsd" and decay is None:
+            raise DataError(
+                f"a wsd schedule needs the steps of its decay, or below 1 their share; give "
+                f"{argument('decay', ...)}."
+            )
+        if decay is not None:
+            shares["decay"] = decay / total if decay >= 1 else decay
+        recipe = Recipe(steps=total, schedule=schedule, **shares)
+    steps = np.unique(np.linspace(0, total - 1, N_KNOTS).round().astype(int))
+    shares_of_peak = np.array([multiplier(recipe, int(step)) for step in steps])
+    is_rising = steps < recipe.warmup * total
+    floor = np.where(is_rising, 0.0, final)
+    return RateSchedule.from_rates(
+        np.r_[steps, total_steps].astype(float),
+        np.r_[floor + (1 - floor) * shares_of_peak, _last_share(recipe, final)],
+        total_steps,
+    )
+
+
+def _last_share(recipe: Recipe, final: float) -> float:
+    last = multiplier(recipe, recipe.n_updates - 1)
+    return 1.0 if last == 1 else final if recipe.schedule != "steps" else last
+
+
+def with_cooldown(plan: Plan, now: float, share: float, final: float) -> tuple[Plan, float]:
+    """The plan if the rate began to fall now, straight, over a share of all steps; the new end."""
+    end = now / (1 - share)
+    before = plan.schedule.steps < now
+    rate = plan.schedule.share(np.array([now]))
+    steps = np.r_[plan.schedule.steps[before], now, end]
+    shares = np.r_[plan.schedule.shares[before], rate, final]
+    return plan._replace(schedule=RateSchedule.from_rates(steps, shares, end)), end
+
+
+def _logged_warmup(log: LoggedRun) -> float:
+    """Steps until the peak, as logged; 0 where the first logged rate is the peak."""
+    if not len(log.rates):
+        return 0.0
+    peak = int(np.argmax(log.rates >= (1 - LEAST_FALL / 2) * log.rates.max()))
+    return float(log.rate_steps[peak]) if peak else 0.0
+
+
+def _wrong(log: LoggedRun, schedule: RateSchedule, peak: float) -> Array:
+    """Which logged rates after the warm-up are not the planned ones."""
+    differences = np.abs(log.rates / peak - schedule.share(log.rate_steps))
+    is_late = log.rate_steps > AFTER_WARMUP * schedule.peak_step
+    return np.asarray(is_late & (differences > RATE_TOLERANCE))
+
+
+def _check(log: LoggedRun, plan: Plan) -> None:
+    """Raise where the logged rates are not those planned: what is believed of the rest is not."""
+    if plan.peak is None or not len(log.rates):
+        return
+    wrong = _wrong(log, plan.schedule, plan.peak)
+    if wrong.mean() > LARGEST_WRONG_SHARE:
+        first = int(np.argmax(wrong))
+        step = log.rate_steps[first]
+        share = plan.peak * plan.schedule.share(np.array([step]))[0]
+        raise DataError(
+            f"the logged learning rates are not those of the schedule: at step "
+            f"{format_quantity(step)} {format_quantity(log.rates[first])} is logged and "
+            f"{format_quantity(share)} planned; correct the schedule, the warm-up or the number "
+            f"of steps, or give the planned rates with {argument('rates', ...)}."
+        )
+
+
+def _candidates(log: LoggedRun, total_steps: float) -> Iterator[tuple[str, RateSchedule]]:
+    for kind in ("linear", "cosine"):
+        for final in INFERRED_FINALS:
+            end = f"{format_percent(final, signed=False)} of the peak" if final else "0"
+            schedule = named(kind, total_steps, _logged_warmup(log), final=final)
+            yield f"the log: {kind} to {end}", schedule
+
+
+def _inferred(log: LoggedRun, total_steps: float, decay: float | None) -> Plan:
+    """The plan that the logged rates tell.
+
+    Raises:
+        DataError: They do not.
+    """
+    choices = [
+        Choice({"schedule": "cosine"}),
+        Choice({"schedule": "linear"}),
+        Choice({"schedule": "wsd", "decay": 0.2 if decay is None else decay}),
+        Choice({"schedule": "constant"}),
+    ]
+    if not len(log.rates):
+        raise DataError(
+            "the log has no learning rates, and how the rate goes on decides where the loss ends; "
+            "say how it goes:",
+            choices,
+        )
+    peak = float(log.rates.max())
+    if log.rates[-1] < (1 - LEAST_FALL) * peak and log.rate_steps[-1] > _logged_warmup(log):
+        matches = [
+            Plan(schedule, peak, how)
+            for how, schedule in _candidates(log, total_steps)
+            if _wrong(log, schedule, peak).mean() <= LARGEST_WRONG_SHARE
+        ]
+        if len(matches) == 1:
+            return matches[0]
+    raise DataError(
+        "the logged learning rates do not tell how the rate goes on, which decides where the loss "
+        "ends; say how it goes:",
+        choices,
+    )

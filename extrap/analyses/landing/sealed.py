@@ -1,0 +1,117 @@
+"""A landing as a sealed file, and the end of the run judged by it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from extrap.analyses.landing.landing import NOISY, TAIL, Landing, read_log
+from extrap.errors import DataError
+from extrap.fitting.landing.binned_log import white_noise
+from extrap.forecasting.documents import read_sealed, write_sealed
+from extrap.reading.logs import LoggedRun
+from extrap.records import seals
+from extrap.records.codec import decode, encode
+
+LANDING_KIND = "landing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedLanding:
+    """The end of a run against the landing that was forecast.
+
+    Attributes:
+        landing: What was sealed.
+        step: Last step of the log.
+        end: The loss there; of a noisy log the mean of the last 2 % of the steps.
+        error: `end / landing.loss − 1`.
+        is_finished: Whether the log reaches the end.
+        is_inside: Whether the end lies in the interval.
+    """
+
+    landing: Landing
+    step: float
+    end: float
+    error: float
+    is_finished: bool
+    is_inside: bool
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether nothing speaks against the landing: it is inside, or not there yet."""
+        return self.is_inside or not self.is_finished
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `--json` prints."""
+        document: dict[str, Any] = encode(self)
+        return document
+
+
+def save_landing(landing: Landing, log: Any, path: str | Path, **columns: Any) -> str:
+    """Write a landing with the hash of its log; returns the content hash.
+
+    Raises:
+        DataError: It is a refusal.
+    """
+    if landing.loss is None:
+        raise DataError(f"a landing without a forecast is not sealed: {landing.refusal}")
+    read = read_log(log, **columns)
+    document = seals.seal(
+        {
+            "kind": LANDING_KIND,
+            "schema_version": 1,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "log_hash": _log_hash(read, landing.step),
+            "landing": encode(landing),
+        }
+    )
+    write_sealed(document, Path(path))
+    return str(document["content_hash"])
+
+
+def _log_hash(log: LoggedRun, last_step: float) -> str:
+    """The hash of the losses up to a step."""
+    is_in = log.steps <= last_step
+    points = zip(log.steps[is_in].tolist(), log.losses[is_in].tolist(), strict=True)
+    return seals.canonical_hash(list(points))
+
+
+def judge_landing(landing: str | Path, log: Any, **columns: Any) -> JudgedLanding:
+    """The end of a run against a sealed landing.
+
+    Args:
+        landing: The sealed file.
+        log: The log of the same run, as `land` takes it.
+        **columns: How it is read, as in `land`.
+
+    Raises:
+        DataError: The file is no landing or was changed; the log is not a later one of the run.
+    """
+    document = read_sealed(Path(landing), LANDING_KIND, version=1)
+    sealed = decode(Landing, document["landing"])
+    read = read_log(log, **columns)
+    if _log_hash(read, sealed.step) != document["log_hash"]:
+        raise DataError(
+            f"up to step {sealed.step:g} the log differs from that of {landing}; give the log of "
+            "the same run, with all its losses."
+        )
+    is_last = read.steps >= (1 - TAIL) * read.steps[-1]
+    is_noisy = white_noise(read.losses) > NOISY
+    end = float(read.losses[is_last].mean() if is_noisy else read.losses[-1])
+    assert sealed.loss is not None
+    return JudgedLanding(
+        landing=sealed,
+        step=float(read.steps[-1]),
+        end=end,
+        error=end / sealed.loss - 1,
+        is_finished=bool(read.steps[-1] >= (1 - TAIL) * sealed.total_steps),
+        is_inside=end in sealed.interval,
+    )
+
+
+def judged(path: str, log: str, options: Mapping[str, Any]) -> JudgedLanding:
+    """What `extrap check` asks for a sealed landing."""
+    return judge_landing(path, log, loss=options.get("loss") or "loss")

@@ -1,0 +1,128 @@
+"""The learning rate of a run over its steps, and the sums of it that a loss follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from extrap.laws.base import Array
+
+PROGRESS_POWER = 0.65
+"""Power of the rate whose sum is a run's progress: a lower rate slows a run down less than it is
+lower. Of .5 to .7, which forecast alike; joint fits of published schedules have .50 to .67."""
+MOST_KNOTS = 300
+"""A schedule with more is thinned, most where the rate changes least."""
+FINE_KNOTS = 100
+"""Even knots that are added to a schedule with few: a power of the rate is not straight between
+them."""
+AT_PEAK_SHARE = 0.999
+"""Share of the largest rate from which on the peak is reached."""
+SMALLEST_RATIO = 1e-9
+"""Change of the summed rate, over the lag, below which a lag is not seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class RateSchedule:
+    """Rates as shares of their peak, straight between knots.
+
+    Attributes:
+        steps: Knots from 0 to the end, rising. Shape (n,).
+        shares: Rate over its largest value there.
+    """
+
+    steps: Array
+    shares: Array
+    peak_step: float = field(init=False)
+    rate_sum: float = field(init=False)
+    _peak: int = field(init=False)
+    _sums: Array = field(init=False)
+    _progress: Array = field(init=False)
+    _path: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        peak = int(np.argmax(self.shares >= AT_PEAK_SHARE))
+        sums = _integral(self.steps, self.shares)
+        for name, value in {
+            "_peak": peak,
+            "peak_step": float(self.steps[peak]),
+            "_sums": sums,
+            "rate_sum": float(sums[-1]),
+            "_progress": _integral(self.steps, self.shares**PROGRESS_POWER),
+            "_path": np.r_[0.0, np.abs(np.diff(np.sqrt(self.shares[peak:]))).cumsum()],
+        }.items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_rates(cls, steps: Array, rates: Array, total_steps: float) -> RateSchedule:
+        """The schedule through rates at steps; the last one is held to the end.
+
+        Raises:
+            ValueError: No rate is positive, or one is not a number.
+        """
+        steps, rates = np.asarray(steps, dtype=float), np.asarray(rates, dtype=float)
+        if not (len(rates) and np.isfinite(rates).all() and rates.max() > 0):
+            raise ValueError("the learning rates must be numbers, one of them above 0.")
+        if steps[0] > 0:
+            steps, rates = np.r_[0.0, steps], np.r_[rates[0] if steps[0] < 2 else 0.0, rates]
+        if steps[-1] < total_steps:
+            steps, rates = np.r_[steps, total_steps], np.r_[rates, rates[-1]]
+        shares = np.maximum(rates / rates.max(), 0.0)
+        knots = np.union1d(steps, np.linspace(0, total_steps, FINE_KNOTS))
+        if len(steps) > MOST_KNOTS:
+            changes = np.abs(np.diff(np.sqrt(shares)))
+            places = (
+                changes / max(changes.sum(), SMALLEST_RATIO) + 0.3 * np.diff(steps) / steps[-1]
+            )
+            places = np.r_[0.0, places.cumsum()]
+            knots = np.interp(np.linspace(0, places[-1], MOST_KNOTS), places, steps)
+            knots = np.union1d(knots, [steps[np.argmax(shares >= AT_PEAK_SHARE)], total_steps])
+        return cls(knots, np.interp(knots, steps, shares))
+
+    def share(self, steps: Array) -> Array:
+        """The rate at steps, over its peak."""
+        return np.interp(steps, self.steps, self.shares)
+
+    def progress(self, steps: Array) -> Array:
+        """The sum of the rate's `PROGRESS_POWER` up to steps."""
+        i = np.clip(np.searchsorted(self.steps, steps, "right") - 1, 0, len(self.steps) - 2)
+        powers, beyond = self.shares**PROGRESS_POWER, steps - self.steps[i]
+        slopes = (powers[i + 1] - powers[i]) / (self.steps[i + 1] - self.steps[i])
+        return self._progress[i] + beyond * powers[i] + slopes * beyond**2 / 2
+
+    def path(self, steps: Array) -> Array:
+        """How far the root of the rate has moved since its peak, in all directions together."""
+        return np.interp(steps, self.steps[self._peak :], self._path)
+
+    def response(self, steps: Array, powers: Array, lags: Array) -> Array:
+        """The rate's power, followed with a lag: a change of it is felt as 1 − exp(−Σrate / lag).
+
+        Args:
+            steps: Shape (n,).
+            powers: One per row.
+            lags: In units of the summed rate, one per row.
+
+        Returns:
+            Shape (rows, n).
+        """
+        knots, rates = self.steps[self._peak :], self.shares[self._peak :] ** powers[:, None]
+        ratios = np.diff(self._sums[self._peak :]) / lags[:, None]
+        kept = np.exp(-ratios)
+        means = np.where(
+            ratios > SMALLEST_RATIO, (1 - kept) / np.maximum(ratios, SMALLEST_RATIO), 1.0
+        )
+        felt = means * np.diff(rates, axis=1)
+        gaps = np.zeros_like(rates.T)  # to the rate's power; a knot's gap decays to the next
+        if felt.any():
+            for k, (kept_k, felt_k) in enumerate(zip(kept.T, felt.T, strict=True)):
+                gaps[k + 1] = gaps[k] * kept_k - felt_k
+        followed = rates + gaps.T
+        steps = np.maximum(steps, knots[0])
+        i = np.clip(np.searchsorted(knots, steps, "right") - 1, 0, len(knots) - 2)
+        shares = (steps - knots[i]) / (knots[i + 1] - knots[i])
+        return followed[:, i] * (1 - shares) + followed[:, i + 1] * shares
+
+
+def _integral(steps: Array, values: Array) -> Array:
+    """The integral up to each knot, of values that are straight between knots."""
+    return np.r_[0.0, (np.diff(steps) * (values[1:] + values[:-1]) / 2).cumsum()]

@@ -184,7 +184,7 @@ def landing_posterior(
     shapes, densities = np.empty((0, 5)), list[tuple[Array, Array]]()
     logs = np.empty((0, len(DRIFT_SDS)))
     for _ in range(N_ROUNDS):
-        root: Array = np.linalg.cholesky(covariance)
+        root = np.asarray(np.linalg.cholesky(covariance))
         half = generator.standard_normal((N_DRAWS // 2, 5))
         half *= np.sqrt(DRAWN_DOF / generator.chisquare(DRAWN_DOF, N_DRAWS // 2))[:, None]
         drawn = center + np.vstack([half, -half]) @ root.T
@@ -300,8 +300,8 @@ class _Likelihood:
         """What a later loss is made of, and ln R_T; all of shape (shapes, drifts).
 
         A loss where the curve is g is `V·(1 − k₁) + V·R·(g − k_g) + k_y`; k is what the errors
-        seen say of later ones. Given are V, 1 − k₁, V·R, k_g, k_y and the variance of V, its covariance
-        with V·R, the variance of V·R.
+        seen say of later ones. Given are V, 1 − k₁, V·R, k_g, k_y, the variance of V, its
+        covariance with V·R, the variance of V·R.
         """
         curves, levels, slopes, _, determinants, p_vv, p_vu, p_uu = self._solved(shapes)
         carried = self._log.level * self._carried

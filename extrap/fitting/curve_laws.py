@@ -106,7 +106,7 @@ class LocalLaw:
         """The averaged law."""
         return averaged_law(
             "power_floor",
-            np.column_stack([self.floors, self.coefficients, self.exponents]),
+            np.array([self.floors, self.coefficients, self.exponents]).T,
             np.asarray(self.weights),
             fitted_range={self.column: (self.smallest, self.largest)},
             reference=(self.largest,),

@@ -126,7 +126,7 @@ class LossPosterior:
         t, log_loss, variance = np.array(self.observed).T
         law = averaged_law(
             "power_floor",
-            np.column_stack([level * (1 - share), level * share, exponent]),
+            np.stack([level * (1 - share), level * share, exponent]).T,
             weight,
             fitted_range=self.fitted_range,
             reference=(self.largest,),

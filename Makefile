@@ -81,8 +81,9 @@ bench-compute: $(INSTALLED)  ## Budgets and recipes
 soak: $(TESTED)  ## Kill, freeze and cut off workers, write reports/soak.html
 	$(BIN)/python -m benchmarks.soak
 
-docs: $(INSTALLED)  ## Write pages made from the code, docs/reference/, and the site in build/site/
+docs: $(INSTALLED)  ## Write what is made from the code, docs/reference/ and flags, and the site in build/site/
 	$(BIN)/python -m tests.cli_reference
+	$(BIN)/python -m tests.flag_reference
 	$(BIN)/python -m tests.python_reference
 	$(BIN)/python -m tests.source_reference
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

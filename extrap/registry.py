@@ -113,6 +113,16 @@ def meanings() -> dict[str, Mapping[str, tuple[str, str, str]]]:
     return {a.package.rpartition(".")[2]: a.fetch(a.meanings) for a in analyses() if a.meanings}
 
 
+def meanings_for(result: object) -> dict[str, tuple[str, str, str]]:
+    """What the flags in a result mean: its own table decides, then the last of the others.
+
+    That is the table of forecasts, whose laws other results hold.
+    """
+    name = type(result).__name__
+    own_last = sorted(filter(lambda a: a.meanings, analyses()), key=lambda a: name in a.blocks)
+    return {flag: m for a in own_last for flag, m in a.fetch(a.meanings).items()}
+
+
 def home_of(name: str) -> str:
     """The analysis that defines a public name, as a package below `extrap`.
 

@@ -15,9 +15,8 @@ import pandas as pd
 import pytest
 
 import extrap
-from extrap.registry import meanings
 
-from . import cli_reference, python_reference, source_reference
+from . import cli_reference, flag_reference, python_reference, source_reference
 from .api_pages import FOLDER, PACKAGE, on_page_markdown, packages, public_names
 from .pages import ROOT, Page, blocks_of, parse_command
 
@@ -102,6 +101,7 @@ def test_page_runs_as_it_is_written(page, tmp_path, monkeypatch, setups):
     ("path", "page"),
     [
         (cli_reference.PATH, cli_reference.cli_page),
+        (flag_reference.PATH, flag_reference.flags_page),
         (python_reference.PATH, python_reference.python_page),
         (source_reference.PATH, source_reference.source_page),
     ],
@@ -149,18 +149,6 @@ def test_links_of_the_readme_lead_to_what_is_there():
     links = re.findall(r"\]\(([^)\s#]+)[^)]*\)", re.sub(r"`[^`\n]*`", "", text_of("README.md")))
     assert len(links) > 5
     assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []
-
-
-def test_flags_that_are_explained_are_those_that_exist():
-    row = r"^\| ((?:`[a-z-]+(?:NAME(?:-law)?)?(?:: NAME)?`(?:, )?)+) \|"
-    listed = re.findall(row, text_of("docs/limits.md"), re.M)
-    flags = [flag.removesuffix("-") for cell in listed for flag in re.findall(r"`([a-z-]+)", cell)]
-    assert {flag for table in meanings().values() for flag in table} <= set(flags)
-    code = [p for p in (ROOT / "extrap").rglob("*.py") if p.name != "flags.py"]
-    sources = "".join(p.read_text(encoding="utf-8") for p in code)
-    names = set(re.findall(r'"([a-z]+(?:-[a-z]+)*-?)', sources))
-    starts = tuple(name for name in names if name.endswith("-"))
-    assert [flag for flag in flags if flag not in names and not flag.startswith(starts)] == []
 
 
 def test_defaults_are_those_of_the_code():

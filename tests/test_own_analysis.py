@@ -1,5 +1,6 @@
 """An analysis is one folder and one line: docs/tutorials/own_analysis.md in a copy of extrap."""
 
+import json
 import os
 import re
 import shutil
@@ -74,3 +75,17 @@ def test_without_the_line_nothing_knows_it_and_with_it_everything_does(copy):
     once.write_text("width,lr,loss,seed\n8,.1,2,0\n8,.1,2.1,1\n16,.1,1.9,0\n")
     flagged = run("extrap seed-spread once.csv")
     assert "[not-repeated (16)]" in flagged.stdout, flagged.stdout + flagged.stderr
+    printed = json.loads(run("extrap seed-spread once.csv --json").stdout)
+    assert (printed["flags"], printed["flag_meanings"]["not-repeated"]["action"]) == (
+        ["not-repeated: 16"],
+        "Add seeds.",
+    )
+
+
+def test_the_program_of_the_examples_prints_json():
+    words = [sys.executable, "examples/own/analysis.py", "examples/sweep.csv", "--json"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, check=True)
+    printed = json.loads(done.stdout)
+    spread = max(printed["by_size"].values())
+    assert (printed["kind"], round(spread, 3)) == ("seed-spread", 0.017)

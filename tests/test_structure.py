@@ -75,6 +75,7 @@ IMPORTERS = {
 }
 """Library → the parts, or single modules, that may import it; `*` stands for any text."""
 LAZY = {
+    ("records.results", "reporting.flags"),
     ("records.results", "reporting.text"),
     ("forecasting.backtesting", "reporting.text"),
     ("forecasting.sweep_forecast", "analyses.sweep.plots"),
@@ -83,7 +84,8 @@ LAZY = {
     ("registry", "analyses"),
 }
 """Imports that go up, on first use: notebooks print results as commands do, `plot` draws a
-forecast, `to_dict` has the answer, and the registry asks the analyses what they add."""
+forecast, `to_dict` has the answer and what flags mean, and the registry asks the analyses what
+they add."""
 
 
 @dataclass(frozen=True)

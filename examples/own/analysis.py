@@ -10,13 +10,14 @@ from extrap import Runs, read_runs
 from extrap.commands.analysis import Printed, analysis
 from extrap.records.codec import shape
 from extrap.records.numbers import format_percent, format_quantity
+from extrap.records.results import Encoded
 from extrap.reporting.blocks import Answer, Block, Page
 from extrap.reporting.html import write_page
 from extrap.reporting.tables import tabulated
 
 
 @dataclass(frozen=True)
-class SeedSpread:
+class SeedSpread(Encoded):
     """Size → standard deviation of the loss over its mean, the median of the cells."""
 
     by_size: dict[float, float]

@@ -13,7 +13,7 @@ from rich.text import Text
 from extrap.commands.printing import say
 from extrap.files import as_written
 from extrap.records.codec import encode
-from extrap.records.numbers import format_duration, format_scientific, name_size
+from extrap.records.numbers import format_decimals, format_scientific, name_size
 from extrap.reporting.blocks import Block, Paragraph
 from extrap.reporting.tables import keyed_table
 from extrap.reporting.text import blocks_text
@@ -66,15 +66,27 @@ def _line(status: StudyStatus) -> str:
     return f"{status.study}: {counts}"
 
 
+def _duration(seconds: float) -> str:
+    """A time in its largest sensible unit, never below zero: `40 s`, `12 min`, `3.5 h`."""
+    left = max(0.0, seconds)
+    if left < 90:
+        return f"{format_decimals(left, 0)} s"
+    if left < 5_400:
+        return f"{format_decimals(left / 60, 0)} min"
+    if left < 172_800:
+        return f"{format_decimals(left / 3_600, 1)} h"
+    return f"{format_decimals(left / 86_400, 1)} days"
+
+
 def _blocks(status: StudyStatus) -> Iterator[Block]:
     lines = [_line(status), f"storage {status.storage}"]
     if status.eta_s is None and status.sizes:
         lines.append("time left: known after the first run")
     elif status.eta_s and not status.done:  # else larger runs follow, as the notes say
-        lines.append(f"about {format_duration(status.eta_s)} left")
+        lines.append(f"about {_duration(status.eta_s)} left")
     if status.wall_s:
         flops = f", {format_scientific(status.flops)} FLOPs" if status.flops else ""
-        lines.append(f"so far {format_duration(status.wall_s)} of training{flops}")
+        lines.append(f"so far {_duration(status.wall_s)} of training{flops}")
     lines += [
         f"worker {worker.worker} on {worker.host}, process {worker.pid}: {worker.state}, "
         f"last beat {worker.last_beat}, {worker.n_running} running, {worker.n_done} done"

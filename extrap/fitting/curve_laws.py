@@ -105,13 +105,11 @@ class LocalLaw:
     def law(self) -> Fit:
         """The averaged law."""
         return averaged_law(
-            self.column,
-            smallest=self.smallest,
-            largest=self.largest,
-            weights=np.asarray(self.weights),
-            floors=np.asarray(self.floors),
-            coefficients=np.asarray(self.coefficients),
-            exponents=np.asarray(self.exponents),
+            "power_floor",
+            np.array([self.floors, self.coefficients, self.exponents]).T,
+            np.asarray(self.weights),
+            fitted_range={self.column: (self.smallest, self.largest)},
+            reference=(self.largest,),
             scatter=self.scatter,
             dof=self.dof,
             n_points=self.n_points,

@@ -56,7 +56,7 @@ def health_flags(
         "columns-collinear": collinear,
         **_coefficients_at_zero(fitted),
         "bound-hit": _at_bound(fitted, problem),
-        "exponent-weakly-identified": _weak_exponent(fitted),
+        "exponent-weakly-identified": has_weak_exponent(fitted),
         "ill-conditioned": _condition(gradient) > GOOD_CONDITION,
         "starts-disagree": _disagree(problem, solutions),
         "loss-turns-negative": law.may_turn_negative and fitted.parameters["b"] > 0,
@@ -79,7 +79,8 @@ def _at_bound(fitted: Fit, problem: Problem) -> bool:
     return bool(np.any((search <= space.low + margin) | (search >= space.high - margin)))
 
 
-def _weak_exponent(fitted: Fit) -> bool:
+def has_weak_exponent(fitted: Fit) -> bool:
+    """Whether the standard error of a fitted exponent is more than half of it."""
     exponents = set(LOSS_LAWS[fitted.law].exponents(len(fitted.columns))) - set(fitted.fixed)
     for i, (name, value) in enumerate(fitted.parameters.items()):
         if name in exponents and fitted.covariance[i][i] > (WEAK_LOG_SE * value) ** 2:

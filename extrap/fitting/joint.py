@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
 from scipy import linalg
 
-from extrap.fitting.health import WEAK_LOG_SE
+from extrap.fitting.health import has_weak_exponent
+from extrap.fitting.mixture import averaged_law
 from extrap.fitting.posterior import PINNED_SPREAD
 from extrap.fitting.projection import Index, Mask
-from extrap.laws import LOSS_LAWS
 from extrap.laws.base import Array
 from extrap.records import Fit
 
@@ -284,38 +284,24 @@ class JointPosterior:
     @property
     def law(self) -> Fit:
         """The averaged law without its misfit: means and covariance of the parameters."""
-        key, n = law_key(len(self.columns)), len(self.columns)
-        names, table = LOSS_LAWS[key].names(n), self.laws.printed
-        mean = self.weights @ table
-        covariance = (self.weights[:, None] * (table - mean)).T @ (table - mean)
-        for i, name in enumerate(names):
-            if name in self.fixed:
-                mean[i], covariance[i], covariance[:, i] = self.fixed[name], 0.0, 0.0
-        is_weak = np.diag(covariance) > (WEAK_LOG_SE * mean) ** 2
-        flags = {
-            "too-few-sizes": len(self.runs.losses) <= 2 * n,
-            "columns-collinear": self.collinear,
-            "exponent-weakly-identified": any(
-                is_weak[i] for i, c in enumerate(names) if c[0] == "c"
-            ),
-        }
-        dof = max(len(self.runs.losses) - 2 * n, 1)
-        return Fit(
-            law=key,
-            names=names,
-            values=tuple(mean.tolist()),
-            covariance=tuple(map(tuple, covariance.tolist())),
-            scatter=self.scatter,
-            dof=dof,
-            scale_dof=dof,
-            chi2=float(dof),
-            columns=self.columns,
+        n, n_runs = len(self.columns), len(self.runs.losses)
+        law = averaged_law(
+            law_key(n),
+            self.laws.printed,
+            self.weights,
+            fitted_range=self.fitted_range,
             reference=self.reference,
-            fitted_range=tuple(self.fitted_range.values()),
-            n_points=len(self.runs.losses),
-            fixed=dict(self.fixed),
-            flags=tuple(name for name, applies in flags.items() if applies),
+            scatter=self.scatter,
+            dof=max(n_runs - 2.0 * n, 1.0),
+            n_points=n_runs,
+            fixed=self.fixed,
         )
+        flags = {
+            "too-few-sizes": n_runs <= 2 * n,
+            "columns-collinear": self.collinear,
+            "exponent-weakly-identified": has_weak_exponent(law),
+        }
+        return replace(law, flags=tuple(name for name, applies in flags.items() if applies))
 
     def predict_log(self, x: Array) -> tuple[Array, Array]:
         """Mean and variance of the log loss over the mixture, (n, n_columns) → (n,) each.

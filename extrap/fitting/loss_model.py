@@ -108,6 +108,11 @@ class LossModel:
         return (*((law, (1 - self.local_weight) * weight) for law, weight in self.family), local)
 
     @property
+    def fixed(self) -> Mapping[str, float]:
+        """Pinned parameters."""
+        return (self.posterior or self.family[0][0]).fixed
+
+    @property
     def fitted_range(self) -> dict[str, tuple[float, float]]:
         """Size column → smallest and largest fitted size."""
         if self.posterior is not None:

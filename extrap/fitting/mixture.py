@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from extrap.laws import LOSS_LAWS
 from extrap.laws.base import Array
 from extrap.records import Fit
 
@@ -47,47 +48,43 @@ class Mixture(NamedTuple):
 
 
 def averaged_law(
-    column: str,
-    *,
-    smallest: float,
-    largest: float,
+    law: str,
+    parameters: Array,
     weights: Array,
-    floors: Array,
-    coefficients: Array,
-    exponents: Array,
+    *,
+    fitted_range: Mapping[str, tuple[float, float]],
+    reference: tuple[float, ...],
     scatter: float,
     dof: float,
     n_points: int,
     fixed: Mapping[str, float],
 ) -> Fit:
-    """Averaged power laws with a floor as one fit: means and covariance of their parameters.
+    """Laws of one form as one fit: means and covariance of their parameters.
 
-    Its reference is the largest size, where it has their mean loss. The average itself is no law
-    of the family: forecasts are the mean of the laws, not the law of the means.
+    The average itself is no law of the family: forecasts are the mean of the laws, not the law of
+    the means.
 
     Args:
-        column: The size column.
-        smallest: Smallest fitted size.
-        largest: Largest fitted size.
-        weights: Of the laws, shape (n_laws,), sum to 1.
-        floors: Of the laws, in the unit of the loss.
-        coefficients: Loss above the floor at the largest size.
-        exponents: Of the laws, at the largest size.
+        law: Key of their form.
+        parameters: Of the laws, in the order of the form, (n_laws, n_parameters).
+        weights: Of the laws, (n_laws,), sum to 1.
+        fitted_range: Size column → smallest and largest fitted size.
+        reference: The reference size of all the laws.
         scatter: Standard deviation of the log loss of a size about the laws.
         dof: Degrees of freedom behind it.
         n_points: Number of fitted points.
         fixed: Pinned parameters.
     """
-    names, parameters = ("E", "b", "c"), np.stack([floors, coefficients, exponents])
-    mean = parameters @ weights
-    off = parameters - mean[:, None]
-    covariance = (weights * off) @ off.T
+    names = LOSS_LAWS[law].names(len(fitted_range))
+    mean = weights @ parameters
+    off = parameters - mean
+    covariance = (weights * off.T) @ off
     for i, name in enumerate(names):
         if name in fixed:
             mean[i], covariance[i], covariance[:, i] = fixed[name], 0.0, 0.0
     whole_dof = max(round(dof), 1)
     return Fit(
-        law="power_floor",
+        law=law,
         names=names,
         values=tuple(mean.tolist()),
         covariance=tuple(map(tuple, covariance.tolist())),
@@ -95,9 +92,9 @@ def averaged_law(
         dof=whole_dof,
         scale_dof=whole_dof,
         chi2=dof,
-        columns=(column,),
-        reference=(largest,),
-        fitted_range=((smallest, largest),),
+        columns=tuple(fitted_range),
+        reference=reference,
+        fitted_range=tuple(fitted_range.values()),
         n_points=n_points,
         fixed=dict(fixed),
     )

@@ -125,13 +125,11 @@ class LossPosterior:
         level = np.exp(self.levels)
         t, log_loss, variance = np.array(self.observed).T
         law = averaged_law(
-            self.column,
-            smallest=self.smallest,
-            largest=self.largest,
-            weights=weight,
-            floors=level * (1 - share),
-            coefficients=level * share,
-            exponents=exponent,
+            "power_floor",
+            np.stack([level * (1 - share), level * share, exponent]).T,
+            weight,
+            fitted_range=self.fitted_range,
+            reference=(self.largest,),
             scatter=self.scatter,
             dof=self.dof,
             n_points=len(t),

@@ -326,9 +326,8 @@ class Forecast(Shown):
             runs: A sweep.
             held: A surface whose noise is taken as it is; by default it is estimated.
         """
-        had = self.loss_model
-        fix = {} if had is None else dict(had.laws[0][0].fixed)
-        pins = {} if self.surface is None else pinned_slopes(self.surface, self.runs)
+        fix = {} if self.loss_model is None else dict(self.loss_model.fixed)
+        pins = pinned_slopes(self.surface, self.runs)
         fix |= {f"{n}.{k}": v for n, slopes in pins.items() for k, v in slopes.items()}
         try:
             return _fit_forecast(
@@ -348,7 +347,7 @@ class Forecast(Shown):
         if self.surface is None and not has_replicates(self.runs):
             return None
         columns = self.runs.sizes
-        pins = {} if self.surface is None else pinned_slopes(self.surface, self.runs)
+        pins = pinned_slopes(self.surface, self.runs)
         slopes = {name: slopes_by_column(pinned, columns) for name, pinned in pins.items()}
         surfaces, weights = fit_surfaces(arrays_of(self.runs, slopes))
         return surfaces[int(np.argmax(weights))]

@@ -138,13 +138,15 @@ def slopes_by_column(pins: Mapping[str, float], columns: tuple[str, ...]) -> dic
     return {c: pins[name] for name, c in zip(names, columns, strict=True) if name in pins}
 
 
-def pinned_slopes(surface: SurfaceDraws, runs: Runs) -> dict[str, dict[str, float]]:
+def pinned_slopes(surface: SurfaceDraws | None, runs: Runs) -> dict[str, dict[str, float]]:
     """Tuned column → parameter of its law → pinned slope.
 
     Args:
-        surface: Of the sweep.
+        surface: Of the sweep; without one nothing is pinned.
         runs: The sweep.
     """
+    if surface is None:
+        return {}
     names = OPTIMUM_POWER.names(len(runs.sizes))[1:]
     return {
         name: {n: float(v) for n, v in zip(names, column, strict=True) if not math.isnan(v)}

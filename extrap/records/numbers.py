@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from extrap.files import as_written
 from extrap.records.intervals import NOWHERE, Interval
@@ -95,11 +94,6 @@ def beside(cell: str, level: float | None = None) -> str:
     return f"{value} ({head}{below.replace(chr(10), '; ')})" if line else value
 
 
-def dashed(value: Any, write: Callable[[Any], str] = format_value) -> str:
-    """A value in words; a dash where there is none."""
-    return "–" if value is None else write(value)
-
-
 def counted(n: int, what: str) -> str:
     """A number of things: `1 run`, `2 runs`."""
     return f"{n} {what}{'s' * (n != 1)}"
@@ -110,15 +104,11 @@ def format_level(level: float) -> str:
     return f"{100 * level:g}{NBSP}%"
 
 
-def format_octaves(octaves: float) -> str:
-    """A distance in octaves: `+0.50`."""
-    return f"{octaves:+.2f}".replace("-", "−")
-
-
-def format_decimals(value: float | None, decimals: int) -> str:
+def format_decimals(value: float | None, decimals: int, *, signed: bool = False) -> str:
     """A number with so many decimals; `unknown` where it is not known."""
-    is_known = value is not None and math.isfinite(value)
-    return f"{value:.{decimals}f}".replace("-", "−") if is_known else "unknown"
+    if value is None or not math.isfinite(value):
+        return "unknown"
+    return f"{value:{'+' * signed}.{decimals}f}".replace("-", "−")
 
 
 def format_factor(factor: float) -> str:
@@ -171,23 +161,6 @@ def _recognisable(value: float, digits: int) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def format_ticks(ticks: Sequence[float]) -> list[str]:
-    """Labels of the ticks of an axis; ticks close together share their number of decimals."""
-    labels: list[str] = [format_quantity(tick) for tick in ticks]
-    is_plain = not set("".join(labels)) - set("0123456789.")
-    if len(ticks) > 1 and ticks[-1] / ticks[0] < 4 and is_plain:
-        decimals = max(len(label.partition(".")[2]) for label in labels)
-        return [format_decimals(tick, decimals) for tick in ticks]
-    return labels
-
-
-def format_percent_tick(fraction: float) -> str:
-    """The label of a tick of relative differences: `0`, `+2.5 %`."""
-    if abs(fraction) < 1e-9:
-        return "0"
-    return f"{'+' if fraction > 0 else ''}{format_quantity(100 * fraction, digits=3)} %"
-
-
 def format_scientific(value: float, *, digits: int = 3) -> str:
     """A number of any magnitude, such as FLOPs: `3.78e15`, `42`."""
     text = re.sub(r"e\+?(-?)0*", r"e\1", f"{value:.{digits}g}")
@@ -217,10 +190,8 @@ def format_percent(
 def format_cost(log_excess: float) -> str:
     """A log excess as a percentage of the loss, two digits; whole percents from ten on."""
     percent = 100 * math.expm1(log_excess)
-    if abs(percent) >= 9.95:
-        text = f"{percent:.0f}".replace("-", "−")
-    else:
-        text = _plain(percent, _decimals(percent, digits=2)) if abs(percent) >= 0.0095 else "0"
+    is_seen = abs(percent) >= 0.0095
+    text = _plain(percent, max(_decimals(percent, digits=2), 0)) if is_seen else "0"
     return f"{text}{NBSP}%"
 
 
@@ -267,16 +238,6 @@ def _interval_decimals(interval: Interval) -> int:
         return _decimals(lower or upper or 0.0, digits=4)
     most = _decimals(max(abs(lower), abs(upper)), digits=MOST_DIGITS)
     return min(_decimals(upper - lower, digits=3), most)
-
-
-def format_duration(seconds: float) -> str:
-    """A time in its largest sensible unit, never below zero: `40 s`, `12 min`, `3.5 h`."""
-    left = max(0.0, seconds)
-    if left < 90:
-        return f"{left:.0f} s"
-    if left < 5_400:
-        return f"{left / 60:.0f} min"
-    return f"{left / 3_600:.1f} h" if left < 172_800 else f"{left / 86_400:.1f} days"
 
 
 def plain(text: object) -> str:

@@ -49,6 +49,12 @@ class Shown(Encoded):
 
     __slots__ = ()
 
+    def to_dict(self) -> dict[str, Any]:
+        """The same in plain JSON types: what `--json` prints of it."""
+        from extrap.reporting.flags import with_flag_meanings
+
+        return with_flag_meanings(document(self), self)
+
     def __repr__(self) -> str:
         from extrap.reporting.text import result_text
 

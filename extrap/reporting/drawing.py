@@ -35,7 +35,7 @@ from matplotlib.ticker import (
 )
 
 from extrap.records import Interval
-from extrap.records.numbers import NBSP, format_percent_tick, format_ticks
+from extrap.records.numbers import NBSP, format_decimals, format_quantity
 from extrap.reporting.charts import Axis, Chart, HeatChart, RowsChart, Series, XYChart
 
 CHART_WIDTH, CHART_HEIGHT = 460, 330
@@ -295,6 +295,23 @@ def _fits(axis: Axis, value: float) -> bool:
     return math.isfinite(value) and (value > 0 or not axis.is_log)
 
 
+def _tick_labels(ticks: Sequence[float]) -> list[str]:
+    """Ticks close together share their number of decimals."""
+    labels: list[str] = [format_quantity(tick) for tick in ticks]
+    is_plain = not set("".join(labels)) - set("0123456789.")
+    if len(ticks) > 1 and ticks[-1] / ticks[0] < 4 and is_plain:
+        decimals = max(len(label.partition(".")[2]) for label in labels)
+        return [format_decimals(tick, decimals) for tick in ticks]
+    return labels
+
+
+def _percent_tick(fraction: float) -> str:
+    """The label of a tick of relative differences: `0`, `+2.5 %`."""
+    if abs(fraction) < 1e-9:
+        return "0"
+    return f"{'+' if fraction > 0 else ''}{format_quantity(100 * fraction, digits=3)} %"
+
+
 def _set_axis(ax: Axes, which: str, axis: Axis, values: Sequence[float]) -> None:
     shown = [*(v for v in values if _fits(axis, v)), *(axis.limits or ())] or [1.0]
     low, high = min(shown), max(shown)
@@ -305,16 +322,14 @@ def _set_axis(ax: Axes, which: str, axis: Axis, values: Sequence[float]) -> None
         ticks = _log_ticks(low, high)
         ax.set(**{f"{which}scale": "log"})
         mpl_axis.set_major_locator(FixedLocator(ticks))
-        mpl_axis.set_major_formatter(FixedFormatter(format_ticks(ticks)))
+        mpl_axis.set_major_formatter(FixedFormatter(_tick_labels(ticks)))
         mpl_axis.set_minor_locator(NullLocator())
     else:
         margin = 0.06 * (high - low) or 0.01
         low, high = low - margin, high + margin
         mpl_axis.set_major_locator(MaxNLocator(MOST_TICKS))
         if axis.is_percent:
-            mpl_axis.set_major_formatter(
-                FuncFormatter(lambda value, _: format_percent_tick(value))
-            )
+            mpl_axis.set_major_formatter(FuncFormatter(lambda value, _: _percent_tick(value)))
     ax.set(**{f"{which}lim": (low, high)})
 
 
@@ -396,7 +411,7 @@ def _draw_heat(ax: Axes, chart: HeatChart) -> None:
     ax.invert_yaxis()
     for axis, values in ((ax.xaxis, chart.xs), (ax.yaxis, chart.ys)):
         named = values[:: math.ceil(len(values) / MOST_TICKS)]
-        axis.set_ticks(_over_cells(named, values), format_ticks(named))
+        axis.set_ticks(_over_cells(named, values), _tick_labels(named))
     _draw_series(
         ax,
         [

@@ -6,10 +6,12 @@ table `MEANINGS` of each analysis has them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from extrap.records.flags import IMPRECISE, REFUSED, Flag
+from extrap.registry import meanings_for
 
 Meaning = tuple[str, str, str]
 """What it means; why it matters; what to do."""
@@ -19,6 +21,8 @@ UNKNOWN_MEANING: Meaning = (
     "See the documentation of this flag.",
 )
 """Of a flag that the table of an analysis lacks."""
+FLAG_KEYS = ("flags", "warnings")
+"""Keys below which the JSON of a result holds flags."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,34 @@ def explain_flags(
             new = replace(old, detail=details)
         explained[new.name] = new
     return tuple(explained.values())
+
+
+def with_flag_meanings(document: dict[str, Any], result: object) -> dict[str, Any]:
+    """The JSON of a result and, under `flag_meanings`, what each flag in it means.
+
+    Its keys are the flags without their details; a document without flags stays as it is.
+    """
+    flags = list(flags_in(document))
+    if not flags:
+        return document
+    explained = {
+        flag.name: {"meaning": flag.meaning, "why": flag.why, "action": flag.action}
+        for flag in explain_flags(flags, meanings_for(result))
+    }
+    return {**document, "flag_meanings": explained}
+
+
+def flags_in(document: Any) -> Iterator[str]:
+    """All flags in the JSON of a result, as often as they occur."""
+    if isinstance(document, Mapping):
+        for key, value in document.items():
+            if key in FLAG_KEYS and isinstance(value, list):
+                yield from value
+            else:
+                yield from flags_in(value)
+    elif isinstance(document, list):
+        for item in document:
+            yield from flags_in(item)
 
 
 def confidence(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from extrap.records.numbers import format_value
 
 Record = TypeVar("Record")
 
@@ -32,6 +34,11 @@ class Colored(str):
 def color_of(text: str) -> str:
     """The color of a cell or a status; empty for plain text."""
     return getattr(text, "color", "")
+
+
+def dashed(value: Any, write: Callable[[Any], str] = format_value) -> str:
+    """A value as a cell; a dash where there is none."""
+    return "–" if value is None else write(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Every flag, rule and parameter has its words."""
 
 import ast
+import json
 import re
 from pathlib import Path
 
@@ -10,8 +11,17 @@ import extrap
 from extrap.analyses.batch_size import FLAGS as BATCH_FLAGS
 from extrap.analyses.sweep.flags import MEANINGS, explain_parameter
 from extrap.laws import LAWS
+from extrap.records.flags import Flag
 from extrap.registry import meanings
-from extrap.reporting.flags import UNKNOWN_MEANING, explain_flag, explain_flags
+from extrap.reporting.flags import (
+    UNKNOWN_MEANING,
+    explain_flag,
+    explain_flags,
+    flags_in,
+    with_flag_meanings,
+)
+
+GOLDEN = Path(__file__).parents[1] / "contract" / "golden"
 
 
 def test_every_flag_of_every_analysis_is_explained():
@@ -67,6 +77,61 @@ def test_every_flag_that_is_made_is_explained():
         assert made_in(path) <= set(meanings().get(path.parent.name, {})), path
     assert {"far-extrapolation", "lack-of-fit", "bound-hit", "lost-runs"} <= made
     assert made <= {flag for flags in meanings().values() for flag in flags}
+
+
+def test_every_flag_that_is_explained_is_made():
+    root = Path(extrap.__file__).parent
+    tables = set((root / "analyses").glob("*/flags.py"))
+    texts = {
+        node.value
+        for path in set(root.rglob("*.py")) - tables
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant)
+    }
+    codes = {Flag(code).code for table in meanings().values() for code in table}
+    assert codes - texts == set()
+
+
+def test_every_flag_in_the_json_of_a_command_is_explained_there():
+    n_flags = 0
+    for path in GOLDEN.glob("json-*.json"):
+        printed = json.loads(path.read_text(encoding="utf-8"))["out"]
+        names = {Flag(flag).name for flag in flags_in(printed)}
+        explained = printed.get("flag_meanings", {}) if isinstance(printed, dict) else {}
+        assert set(explained) == names, path.name
+        assert UNKNOWN_MEANING[0] not in {words["meaning"] for words in explained.values()}
+        n_flags += len(names)
+    assert n_flags > 3
+
+
+def result_of(name):
+    """A result of a class of this name."""
+    return type(name, (), {})()
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [
+        ("Forecast", "sweep"),
+        ("Allocation", "sweep"),
+        ("CriticalBatches", "batch_size"),
+        ("Comparison", "comparison"),
+        ("OfNoAnalysis", "sweep"),
+    ],
+)
+def test_a_flag_of_several_tables_means_what_that_of_the_result_says(name, folder):
+    document = {"law": {"flags": ["lack-of-fit: no law"]}, "warnings": []}
+    explained = with_flag_meanings(document, result_of(name))["flag_meanings"]
+    assert tuple(explained["lack-of-fit"].values()) == meanings()[folder]["lack-of-fit"]
+
+
+def test_json_explains_flags_by_their_names_and_stays_as_it_is_without():
+    flags = ["refused-lr: too wide", "refused-loss: no", "flat-lr: 1 to 2", "pinned: E = 1"]
+    explained = with_flag_meanings({"points": [{"flags": flags}]}, result_of("Forecast"))
+    assert list(explained["flag_meanings"]) == ["refused-lr", "refused-loss", "flat-lr", "pinned"]
+    assert explained["flag_meanings"]["refused-lr"]["meaning"] == MEANINGS["refused"][0]
+    without = {"flags": [], "runs": {"flags": 3}}
+    assert with_flag_meanings(without, result_of("Forecast")) == without
 
 
 @pytest.mark.parametrize("key", LAWS)

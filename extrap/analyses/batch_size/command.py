@@ -38,7 +38,7 @@ def critical_batch_command(source: str, *, sizes: Sequence[str], **options: Any)
     """
     from extrap.analyses.batch_size import critical_batch
     from extrap.analyses.batch_size.page import critical_blocks
-    from extrap.records.codec import document
+    from extrap.records.codec import encode
 
     if sizes and not options["by"]:
         raise click.UsageError("--at asks for a size of a --by column; name one: --by params.")
@@ -49,5 +49,5 @@ def critical_batch_command(source: str, *, sizes: Sequence[str], **options: Any)
     return Printed(
         limits,
         critical_blocks(limits, forecasts),
-        document=lambda: document(limits, **more),
+        document=lambda: {**limits.to_dict(), **encode(more)},
     )

@@ -7,7 +7,6 @@ state the same loss. The seeds scatter about it by what their mean errs by (`los
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -20,7 +19,7 @@ from extrap.fitting.surface.fitted_sizes import (
     has_replicates,
     seed_losses,
 )
-from extrap.fitting.surface.optimum_law import law_of_optimum
+from extrap.fitting.surface.optimum_law import slope_draws
 from extrap.records import WITHOUT_SEED, Interval, Measure, Optimum, Runs
 from extrap.records.flags import Flag
 
@@ -81,19 +80,19 @@ def tuned_arm(name: str, runs: Runs, *, level: float) -> Arm:
         if of_size
     }
     exponents = {
-        column: _exponent(fitted, j, sweep.sizes, level=level)
+        column: _exponent(fitted, j, level=level)
         for j, column in enumerate(sweep.tuned)
         if len(optima) > len(sweep.sizes) + 1
     }
     return Arm(name=name, by_size=by_size, tuned_exponents=exponents, flags=tuple(flags))
 
 
-def _exponent(fitted: FittedSweep, j: int, columns: tuple[str, ...], *, level: float) -> Measure:
+def _exponent(fitted: FittedSweep, j: int, *, level: float) -> Measure:
     """The exponent of the law of a best value in the first size column."""
     assert fitted.draws is not None
-    law = law_of_optimum(fitted.draws, j, columns, fixed={})
-    value, sd = law.values[1], math.sqrt(max(law.covariance[1][1], 0.0))
-    half = float(special.ndtri(0.5 + level / 2)) * sd
+    slopes = slope_draws(fitted.draws, j)[:, 0]
+    value = float(slopes.mean())
+    half = float(special.ndtri(0.5 + level / 2) * slopes.std(ddof=1))
     return Measure(value=value, ci=Interval(value - half, value + half))
 
 

@@ -34,7 +34,7 @@ from extrap.records.numbers import (
 )
 from extrap.records.outcomes import Outcome
 from extrap.reporting.blocks import Answer
-from extrap.reporting.flags import clause, explain_flag
+from extrap.reporting.flags import clause, explain_flag, with_flag_meanings
 
 NEGLIGIBLE_COST = 0.01
 """Extra loss, as a log, up to which a value that is kept counts as transferred."""
@@ -145,7 +145,8 @@ def answered_document(forecast: Forecast, sizes: Sequence[Mapping[str, float]]) 
     """What `extrap forecast --json` prints: the answer in words, and the forecast in numbers."""
     rows = answer_rows(forecast, (), sizes)
     numbers = forecast_document(forecast, [row.point for row in rows])
-    return {"answer": forecast_answer(forecast, rows).plain, **numbers}
+    answered = {"answer": forecast_answer(forecast, rows).plain, **numbers}
+    return with_flag_meanings(answered, forecast)
 
 
 def _use(forecast: Forecast, row: AnswerRow, metric: str) -> str:

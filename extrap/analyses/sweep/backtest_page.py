@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from extrap.forecasting.backtesting import Backtest, Holdout
 from extrap.records.numbers import (
     NBSP,
     counted,
-    dashed,
     format_decimals,
     format_estimate,
     format_factor,
     format_level,
-    format_octaves,
     format_p_value,
     format_percent,
     format_quantity,
     format_value,
 )
 from extrap.reporting.blocks import Answer, Block, Paragraph
-from extrap.reporting.tables import Table, tabulated
+from extrap.reporting.tables import Table, dashed, tabulated
 
 SHOWN_REASONS = 2
 """Reasons of missing predictions that are given."""
@@ -113,6 +112,7 @@ def summary_table(backtest: Backtest) -> Table:
 def holdouts_table(backtest: Backtest) -> Table:
     """Every prediction of a held-out size."""
     tuned = backtest.runs.tuned
+    write_octaves = partial(format_decimals, decimals=2, signed=True)
     rows = [
         (
             *map(format_quantity, h.size.values()),
@@ -123,7 +123,7 @@ def holdouts_table(backtest: Backtest) -> Table:
             format_percent(h.deviation),
             dashed(h.last_deviation, format_percent),
             format_p_value(h.p_value),
-            *(dashed(h.tuned_octaves[name], format_octaves) for name in tuned),
+            *(dashed(h.tuned_octaves[name], write_octaves) for name in tuned),
         )
         for h in backtest.holdouts
     ]

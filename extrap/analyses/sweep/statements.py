@@ -11,6 +11,7 @@ from extrap.fitting.joint import JointPosterior
 from extrap.fitting.loss_model import LossModel
 from extrap.fitting.surface.optimum_law import CurvatureTest
 from extrap.forecasting import Forecast
+from extrap.forecasting.sweep_laws import pinned_slopes
 from extrap.laws import LAWS
 from extrap.records import Fit, Recommendation
 from extrap.records.flags import Flag, pinned_name
@@ -43,14 +44,10 @@ def pins_of(forecast: Forecast) -> dict[str, float]:
     """The pinned parameters of a forecast, named as `extrap.forecast` takes them."""
     # laws may hold parameters of their own, one of a grid each: only flagged ones were given
     named = {pinned_name(flag) for flag in map(Flag, forecast.flags) if flag.code == "pinned"}
-    pins = {
-        name: value
-        for fit, _ in forecast.loss_laws
-        for name, value in fit.fixed.items()
-        if name in named
-    }
-    for column, law in forecast.tuned_laws.items():
-        pins |= {f"{column}.{name}": value for name, value in law.fixed.items()}
+    model = forecast.loss_model
+    pins = {} if model is None else {n: v for n, v in model.fixed.items() if n in named}
+    for column, slopes in pinned_slopes(forecast.surface, forecast.runs).items():
+        pins |= {f"{column}.{name}": slope for name, slope in slopes.items()}
     return pins
 
 

@@ -18,7 +18,6 @@ from extrap.records.numbers import (
     beside,
     compared,
     counted,
-    dashed,
     format_estimate,
     format_factor,
     format_interval,
@@ -34,7 +33,7 @@ from extrap.records.numbers import (
 )
 from extrap.records.outcomes import Outcome
 from extrap.reporting.blocks import Block, Paragraph
-from extrap.reporting.tables import Colored, Table, tabulated
+from extrap.reporting.tables import Colored, Table, dashed, tabulated
 
 if TYPE_CHECKING:
     from extrap.analyses.sweep.answer import AnswerRow

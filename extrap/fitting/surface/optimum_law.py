@@ -92,6 +92,16 @@ def _size(log_size: float) -> float:
     return rounded(2.0**log_size, SIZE_DIGITS)
 
 
+def slope_draws(draws: SurfaceDraws, column: int) -> Array:
+    """Slopes of the law of an optimum in each size column, (n_draws, n_columns).
+
+    Args:
+        draws: Of a sweep.
+        column: Number of the tuned column.
+    """
+    return _coefficients(draws, column).values[:, 1:-1]
+
+
 def check_curvature(draws: SurfaceDraws, column: int) -> CurvatureTest | None:
     """Whether an optimum bends; None of fewer than four sizes.
 

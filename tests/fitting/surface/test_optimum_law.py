@@ -9,7 +9,12 @@ import pytest
 import extrap
 from benchmarks.sweeps import make_table, simulate, true_lr
 from extrap.fitting.surface.fitted_sizes import fit_sweep
-from extrap.fitting.surface.optimum_law import LAW_BENDS, check_curvature, law_of_optimum
+from extrap.fitting.surface.optimum_law import (
+    LAW_BENDS,
+    check_curvature,
+    law_of_optimum,
+    slope_draws,
+)
 from extrap.forecasting.documents import load_forecast, save_forecast
 from tests.checking.byhand import of_rate
 
@@ -85,6 +90,7 @@ def test_law_and_curvature_are_least_squares_through_each_draw():
     fits = np.polyfit(x, logs.T, 2)
     law, test = law_of(draws), check_curvature(draws, 0)
     assert law.values == pytest.approx(fits.mean(axis=1)[::-1])
+    assert slope_draws(draws, 0)[:, 0] == pytest.approx(fits[1])
     assert np.array(law.covariance) == pytest.approx(np.cov(fits)[::-1, ::-1])
     assert test.curvature == pytest.approx(2 * fits[0].mean())
     assert test.se == pytest.approx(2 * fits[0].std())

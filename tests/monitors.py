@@ -32,6 +32,9 @@ class FakeMonitor(Monitor):
             self._history += (self.reading,)
         return self.reading
 
+    def with_landing(self, reading):
+        return reading
+
     def restart(self):
         self.heard.clear()
         self.n_restarts += 1

@@ -23,7 +23,9 @@ from typing import Any
 
 import numpy as np
 
+from extrap.checking.run_ends import CourseToEnd, recipe_of
 from extrap.errors import DataError, argument
+from extrap.fitting.landing.ending import Ending
 from extrap.fitting.reference_curves import (
     ALARM_OCTAVES,
     Hypothesis,
@@ -35,7 +37,7 @@ from extrap.forecasting import Forecast
 from extrap.forecasting.documents import as_forecast
 from extrap.laws.base import Array
 from extrap.reading.logs import LogReader
-from extrap.records import Interval
+from extrap.records import Interval, Recipe
 from extrap.records.fields import ROUNDING, require_level
 from extrap.records.numbers import (
     format_interval,
@@ -88,6 +90,8 @@ class Reading:
         alarm: Whether the e-value was ever that large, or the loss not a number.
         cause: `"instability"`, `"mistuned"`, `"unknown"`, or None without an alarm.
         advice: What to do, in sentences.
+        landing: Where the loss ends by its own log, while `watch` compares it and the schedule is
+            known; it raises no alarm.
     """
 
     step: float
@@ -100,6 +104,7 @@ class Reading:
     cause: str | None
     advice: str
     first_step: float | None = None
+    landing: Ending | None = None
 
     def __repr__(self) -> str:
         alarm = f"; ALARM, {self.cause}" if self.alarm else ""
@@ -126,6 +131,8 @@ class Monitor:
         tuned: Its tuned values, if known; the advice compares them with the recommended ones.
         level: In (0, 1): a run that is on course raises an alarm with a probability of at most
             `1 − level`.
+        schedule: The recipe whose schedule the run has; by default that of the sweep's runs, where
+            they say it.
 
     Raises:
         DataError: The forecast holds no curves or no law of the loss; or the file is unreadable.
@@ -145,6 +152,7 @@ class Monitor:
         total_steps: float | None = None,
         tuned: Mapping[str, float] | None = None,
         level: float = 0.95,
+        schedule: Recipe | None = None,
     ) -> None:
         source = as_forecast(forecast)
         require_level(level)
@@ -166,6 +174,9 @@ class Monitor:
                 f"{total_steps}{hint}."
             )
         self._curves, self._total, self._level = curves, float(total), level
+        self._course = CourseToEnd(
+            recipe_of(source.runs) if schedule is None else schedule, point, float(total)
+        )
         self._size, self._recommended = size, point.recommended
         self._tuned = _checked_tuned(tuned or {}, source.runs.tuned)
         self._octaves = {
@@ -202,6 +213,7 @@ class Monitor:
         self._log_loss, self._first, self._latest = 0.0, 0.0, 0.0  # of the open interval
         self._last_step, self._gap, self._shortest_gap = -math.inf, 0.0, 0.0
         self._from_zero = False
+        self._course.restart()
         self._reading = Reading(
             step=0,
             fraction=0.0,
@@ -250,6 +262,14 @@ class Monitor:
             return following >= self._total
         return following > self._total * (1 + ROUNDING)
 
+    def with_landing(self, reading: Reading) -> Reading:
+        """A reading with where the loss ends by its own log, and what that says in the advice."""
+        landing = self._course.landing()
+        if landing is None:
+            return reading
+        sentence = self._course.sentence(landing, is_alarm=reading.alarm)
+        return replace(reading, landing=landing, advice=f"{reading.advice}{sentence}")
+
     def feed(self, points: Iterable[tuple[float, float]]) -> Iterator[Reading]:
         """Add steps and losses up to an alarm; one reading per comparison point they complete.
 
@@ -279,6 +299,7 @@ class Monitor:
             self._shortest_gap = min(self._gap, self._shortest_gap or self._gap)
         self._from_zero = self._from_zero or step == 0
         self._last_step = step
+        self._course.add(step, loss)
         fraction = step / self._total
         if not (math.isfinite(loss) and loss > 0):
             self._break(step, fraction)
@@ -460,8 +481,9 @@ def watch(
                 reason = str(error)
                 logger.warning("waiting for a loss: %s", reason)
         has_begun = has_begun or bool(points)
-        for shown in monitor.feed(points):
-            yield shown
+        for reading in monitor.feed(points):
+            shown = reading
+            yield monitor.with_landing(reading)
         if once or (has_begun and (monitor.reading.alarm or monitor.is_over)):
             break
         time.sleep(interval)

@@ -6,15 +6,23 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
-from extrap.analyses.landing.plans import Plan, named, plan_of, with_cooldown
+from extrap.analyses.landing.plans import Plan, plan_of, with_cooldown
 from extrap.errors import DataError, argument
-from extrap.fitting.landing.binned_log import BinnedLog, binned
-from extrap.fitting.landing.posterior import LandingPosterior, Mixture, landing_posterior
+from extrap.fitting.landing.binned_log import BinnedLog
+from extrap.fitting.landing.ending import (
+    END_SHARE,
+    MIN_LOSSES,
+    UNLIKE_THE_LAW,
+    end_of,
+    fitted_log,
+    refusal_of,
+)
+from extrap.fitting.landing.posterior import LandingPosterior, landing_posterior
 from extrap.fitting.landing.prior import (
     DRIFT,
     UNINFORMED,
@@ -23,7 +31,7 @@ from extrap.fitting.landing.prior import (
     moved,
     narrowed,
 )
-from extrap.fitting.landing.schedule import RateSchedule
+from extrap.fitting.landing.schedule import RateSchedule, named_schedule
 from extrap.fitting.one_thread import one_thread
 from extrap.laws.base import Array
 from extrap.reading.frames import is_table
@@ -35,29 +43,14 @@ from extrap.records.fields import require_level
 from extrap.records.numbers import (
     counted,
     format_interval,
-    format_percent,
     format_quantity,
     format_value,
     plain,
 )
 
-MIN_LOSSES = 8
-"""Losses after the warm-up from which on a log tells anything."""
-AFTER_WARMUP, LATEST_SHARE = 1.5, 0.25
-"""Losses count from so many warm-ups and this share of the log on: earlier ones follow no power
-law. From .15 on the half-way forecasts hold 77 %, from .35 on short logs are wider."""
-MIN_WARMUPS = 2.0
-"""A log shorter than so many warm-ups is in the warm-up."""
-LARGEST_SHIFT = 8.0
-"""A residual of so many robust standard deviations is a shift of level: 1 of 643 sound logs."""
-WIDEST, LOWEST = 0.6, 0.2
-"""An interval wider than this share of the loss, or down to this share of it, says nothing."""
-NOISY, TAIL = 0.01, 0.02
-"""Of losses with more relative noise than this, the end is the mean over this share of the
-steps."""
 VISIBLE_PATH = 0.05
 """How far the root of the rate has fallen when a log begins to show what the rate adds."""
-PEAK_TOLERANCE = 0.05
+SAME_PEAK_LOG = 0.05
 """Relative difference of two peak rates that are one."""
 N_PATH = 40
 """Steps of the forecast in the figure."""
@@ -118,8 +111,7 @@ class Landing:
         return document
 
 
-@dataclass(frozen=True, slots=True)
-class _Finished:
+class _Finished(NamedTuple):
     """A finished run and its plan."""
 
     log: LoggedRun
@@ -284,14 +276,16 @@ def _finished(log: LoggedRun, plan: Plan, settings: dict[str, Any]) -> _Finished
             f"{argument('schedule', ...)}."
         )
     warmup = settings["warmup"] or 0.0
-    schedule = named(settings["schedule"], end, warmup, settings["decay"], settings["final"])
+    schedule = named_schedule(
+        settings["schedule"], end, warmup, settings["decay"], settings["final"]
+    )
     return _Finished(log, Plan(schedule, None), end)
 
 
 def _require_same_peak(plan: Plan, other: Plan, *, tuned: bool) -> None:
     if tuned or plan.peak is None or other.peak is None:
         return
-    if abs(math.log(plan.peak / other.peak)) > PEAK_TOLERANCE:
+    if abs(math.log(plan.peak / other.peak)) > SAME_PEAK_LOG:
         raise DataError(
             "a finished run must have the peak rate of this one, relative to the best of its "
             f"size: its peak is {format_quantity(other.peak)} and this one's "
@@ -325,7 +319,7 @@ def _landing(
         rates=tuple(zip(schedule.steps.tolist(), schedule.shares.tolist(), strict=True)),
         notes=(f"The learning rates are taken from {plan.how}.",) if plan.how else (),
     )
-    fitted = fitted_log(log, plan)
+    fitted = fitted_log(log.steps, log.losses, plan.schedule)
     if isinstance(fitted, str):
         return replace(result, refusal=fitted)
     prior = landing_prior(plan.peak)
@@ -335,16 +329,10 @@ def _landing(
     )
     points = tuple(zip(fitted.steps.tolist(), fitted.losses.tolist(), strict=True))
     result = replace(result, present=fitted.level, log=points, notes=_notes(result, fitted))
-    if posterior is None:
-        return replace(result, refusal="The curve is unlike any that the law describes.")
-    if posterior.shift > LARGEST_SHIFT:
-        return replace(result, refusal=_shifted(posterior))
-    mixture = end_of(posterior, log)
+    if posterior is None or (reason := refusal_of(posterior, log.steps)):
+        return replace(result, refusal=reason if posterior else UNLIKE_THE_LAW)
+    mixture = end_of(posterior, log.steps)
     interval = mixture.interval(level)
-    lower, upper = (float(side or 0.0) for side in interval)
-    if lower < LOWEST * fitted.level or upper - lower > WIDEST * fitted.level:
-        reason = "Too early: the log leaves the end open by more than 30 %"
-        return replace(result, refusal=f"{reason} ({format_interval(interval)}).")
     result = replace(
         result,
         loss=mixture.quantile(0.5),
@@ -357,50 +345,6 @@ def _landing(
         width = _width_with_like(posterior, prior, fitted, log, level)
         result = replace(result, width_with_like=width)
     return _with_ratio(result, log, plan, total, finished)
-
-
-def fitted_log(log: LoggedRun, plan: Plan) -> BinnedLog | str:
-    """The part of a log that is fitted, as means; or why it cannot be."""
-    now, warmup = float(log.steps[-1]), plan.schedule.peak_step
-    is_used = log.steps >= max(AFTER_WARMUP * warmup, LATEST_SHARE * now)
-    if now < MIN_WARMUPS * warmup:
-        return (
-            f"The warm-up lasts {counted_steps(warmup)} and the log {counted_steps(now)}; twice "
-            "the warm-up is the least that tells anything."
-        )
-    if is_used.sum() < MIN_LOSSES:
-        return (
-            f"The log has {counted(int(is_used.sum()), 'loss')} in the part that counts, and "
-            f"{MIN_LOSSES} are needed; log more often."
-        )
-    fitted = binned(log.steps[is_used], log.losses[is_used], plan.schedule)
-    if rise := fitted.rise(plan.schedule):
-        return (
-            f"The loss rose by {format_percent(rise, signed=False)} over the last quarter of the "
-            "log at a rate that did not; look at the run before its end."
-        )
-    return fitted
-
-
-def counted_steps(steps: float) -> str:
-    """`2,000 steps`."""
-    return f"{format_quantity(steps)} steps"
-
-
-def end_of(posterior: LandingPosterior, log: LoggedRun) -> Mixture:
-    """The loss at the end as it will be logged."""
-    if posterior.log.noise <= NOISY:
-        return posterior.landing(n_losses=1)
-    gap = float(np.median(np.diff(log.steps)))
-    return posterior.landing(tail=TAIL, n_losses=max(1.0, TAIL * posterior.end / gap))
-
-
-def _shifted(posterior: LandingPosterior) -> str:
-    return (
-        f"The loss shifts near step {format_quantity(posterior.shift_step)} by "
-        f"{posterior.shift:.0f} times its usual change; give the log from there on if the data or "
-        "their evaluation changed."
-    )
 
 
 def _notes(result: Landing, log: BinnedLog) -> tuple[str, ...]:
@@ -429,14 +373,14 @@ def _width_with_like(
     with_one = landing_posterior(fitted, posterior.schedule, end=posterior.end, prior=prior)
     if with_one is None:
         return None
-    mixture = end_of(with_one, log)
+    mixture = end_of(with_one, log.steps)
     lower, upper = mixture.interval(level)
     return float(((upper or 0) - (lower or 0)) / 2 / mixture.quantile(0.5))
 
 
 def _shape_for(run: _Finished, plan: Plan, total: float) -> tuple[Array, Array] | None:
     """The shape of a finished run, moved to this one; None where it has none."""
-    fitted = fitted_log(run.log, run.plan)
+    fitted = fitted_log(run.log.steps, run.log.losses, run.plan.schedule)
     if isinstance(fitted, str):
         raise DataError(f"a finished run cannot be used. {fitted}")
     posterior = landing_posterior(fitted, run.plan.schedule, end=run.end, prior=UNINFORMED)
@@ -474,7 +418,7 @@ def _with_ratio(
         by_ratio.append(ratios[i] - np.delete(ratios, i).mean())
         cut = run.log.steps <= fraction * run.end
         part = replace(run.log, steps=run.log.steps[cut], losses=run.log.losses[cut])
-        cut_fitted = fitted_log(part, run.plan)
+        cut_fitted = fitted_log(part.steps, part.losses, run.plan.schedule)
         shapes = [s for other in others if (s := _shape_for(other, run.plan, run.end))]
         law = None
         if not isinstance(cut_fitted, str):
@@ -483,13 +427,15 @@ def _with_ratio(
         if law is None:
             return result
         end = _smoothed(run.log, run.end)
-        by_law.append(math.log(end / end_of(law, part).quantile(0.5)))
+        by_law.append(math.log(end / end_of(law, part.steps).quantile(0.5)))
     error = math.sqrt(float(np.mean(np.square(by_ratio))))
     if error >= math.sqrt(float(np.mean(np.square(by_law)))):
         return result
     center = math.log(_smoothed(log, result.step)) + ratios.mean()
     noise = 1.4826 * np.median(np.abs(np.diff(np.log(log.losses[-MIN_LOSSES:]))))
-    half = float(stats.t.ppf(0.5 + result.level / 2, len(alike) - 1) * math.hypot(error, noise))
+    half = float(
+        special.stdtrit(len(alike) - 1, 0.5 + result.level / 2) * math.hypot(error, noise)
+    )
     return replace(
         result,
         method="ratio",
@@ -502,7 +448,7 @@ def _with_ratio(
 
 def _smoothed(log: LoggedRun, step: float) -> float:
     """The loss at a step: the mean of the last 2 % up to it."""
-    near = (log.steps <= step) & (log.steps >= (1 - TAIL) * step)
+    near = (log.steps <= step) & (log.steps >= (1 - END_SHARE) * step)
     if not near.any():
         return float(np.interp(step, log.steps, log.losses))
     return float(log.losses[near].mean())

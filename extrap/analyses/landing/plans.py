@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from extrap.errors import Choice, DataError, argument
-from extrap.fitting.landing.schedule import RateSchedule
+from extrap.fitting.landing.schedule import RateSchedule, named_schedule
 from extrap.laws.base import Array
 from extrap.reading.logs import LoggedRun, logged_run
 from extrap.reading.table_files import read_table
 from extrap.records import Recipe
 from extrap.records.numbers import format_percent, format_quantity
-from extrap.records.schedules import multiplier
 
-N_KNOTS = 400
-"""Steps at which a schedule with a formula is looked up; a power of 2 that halves misses kinks."""
 RATE_TOLERANCE = 0.02
 """Share of the peak by which a logged rate may differ from the plan."""
 LARGEST_WRONG_SHARE = 0.05
 """Share of the logged rates that may differ by more."""
-AFTER_WARMUP = 1.2
+COMPARED_AFTER_WARMUPS = 1.2
 """Times the warm-up after which logged rates are compared."""
 INFERRED_FINALS = (0.0, 0.1)
 """Final shares of the peak that are tried where the log alone must tell its plan."""
@@ -80,48 +76,13 @@ def plan_of(
     elif schedule is not None:
         if warmup is None and not isinstance(schedule, Recipe):
             warmup = _logged_warmup(log)
-        plan = Plan(named(schedule, total_steps, warmup or 0.0, decay, final), logged_peak)
+        plan = Plan(
+            named_schedule(schedule, total_steps, warmup or 0.0, decay, final), logged_peak
+        )
     else:
         plan = _inferred(log, total_steps, decay)
     _check(log, plan)
     return plan
-
-
-def named(
-    schedule: str | Recipe,
-    total_steps: float,
-    warmup: float = 0.0,
-    decay: float | None = None,
-    final: float = 0.0,
-) -> RateSchedule:
-    """A schedule by its name in `Recipe`, or of a recipe, stretched to so many steps."""
-    total = max(round(total_steps), 1)
-    if isinstance(schedule, Recipe):
-        recipe = replace(schedule, steps=total)
-    else:
-        shares: dict[str, Any] = {"warmup": warmup / total if warmup >= 1 else warmup}
-        if schedule == "wsd" and decay is None:
-            raise DataError(
-                f"a wsd schedule needs the steps of its decay, or below 1 their share; give "
-                f"{argument('decay', ...)}."
-            )
-        if decay is not None:
-            shares["decay"] = decay / total if decay >= 1 else decay
-        recipe = Recipe(steps=total, schedule=schedule, **shares)
-    steps = np.unique(np.linspace(0, total - 1, N_KNOTS).round().astype(int))
-    shares_of_peak = np.array([multiplier(recipe, int(step)) for step in steps])
-    is_rising = steps < recipe.warmup * total
-    floor = np.where(is_rising, 0.0, final)
-    return RateSchedule.from_rates(
-        np.r_[steps, total_steps].astype(float),
-        np.r_[floor + (1 - floor) * shares_of_peak, _last_share(recipe, final)],
-        total_steps,
-    )
-
-
-def _last_share(recipe: Recipe, final: float) -> float:
-    last = multiplier(recipe, recipe.n_updates - 1)
-    return 1.0 if last == 1 else final if recipe.schedule != "steps" else last
 
 
 def with_cooldown(plan: Plan, now: float, share: float, final: float) -> tuple[Plan, float]:
@@ -145,7 +106,7 @@ def _logged_warmup(log: LoggedRun) -> float:
 def _wrong(log: LoggedRun, schedule: RateSchedule, peak: float) -> Array:
     """Which logged rates after the warm-up are not the planned ones."""
     differences = np.abs(log.rates / peak - schedule.share(log.rate_steps))
-    is_late = log.rate_steps > AFTER_WARMUP * schedule.peak_step
+    is_late = log.rate_steps > COMPARED_AFTER_WARMUPS * schedule.peak_step
     return np.asarray(is_late & (differences > RATE_TOLERANCE))
 
 
@@ -170,7 +131,7 @@ def _candidates(log: LoggedRun, total_steps: float) -> Iterator[tuple[str, RateS
     for kind in ("linear", "cosine"):
         for final in INFERRED_FINALS:
             end = f"{format_percent(final, signed=False)} of the peak" if final else "0"
-            schedule = named(kind, total_steps, _logged_warmup(log), final=final)
+            schedule = named_schedule(kind, total_steps, _logged_warmup(log), final=final)
             yield f"the log: {kind} to {end}", schedule
 
 

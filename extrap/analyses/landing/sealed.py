@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from extrap.analyses.landing.landing import NOISY, TAIL, Landing, read_log
+from extrap.analyses.landing.landing import Landing, read_log
 from extrap.errors import DataError
 from extrap.fitting.landing.binned_log import white_noise
+from extrap.fitting.landing.ending import END_SHARE, LEAST_TAIL_NOISE
 from extrap.forecasting.documents import read_sealed, write_sealed
 from extrap.reading.logs import LoggedRun
 from extrap.records import seals
@@ -98,8 +99,8 @@ def judge_landing(landing: str | Path, log: Any, **columns: Any) -> JudgedLandin
             f"up to step {sealed.step:g} the log differs from that of {landing}; give the log of "
             "the same run, with all its losses."
         )
-    is_last = read.steps >= (1 - TAIL) * read.steps[-1]
-    is_noisy = white_noise(read.losses) > NOISY
+    is_last = read.steps >= (1 - END_SHARE) * read.steps[-1]
+    is_noisy = white_noise(read.losses) > LEAST_TAIL_NOISE
     end = float(read.losses[is_last].mean() if is_noisy else read.losses[-1])
     assert sealed.loss is not None
     return JudgedLanding(
@@ -107,7 +108,7 @@ def judge_landing(landing: str | Path, log: Any, **columns: Any) -> JudgedLandin
         step=float(read.steps[-1]),
         end=end,
         error=end / sealed.loss - 1,
-        is_finished=bool(read.steps[-1] >= (1 - TAIL) * sealed.total_steps),
+        is_finished=bool(read.steps[-1] >= (1 - END_SHARE) * sealed.total_steps),
         is_inside=end in sealed.interval,
     )
 

@@ -18,6 +18,7 @@ from extrap.errors import DataError, OnlyBestValues
 
 if TYPE_CHECKING:
     from extrap.checking.monitoring import Reading
+    from extrap.records import Recipe
 
 OWN_RUNS = (
     "The forecast was fitted to all of these runs, so they do not test it; give runs that it has "
@@ -249,6 +250,10 @@ def check_command(
     --at SIZE | Size of the job: 4096, 8x (8 times the largest fitted) or width=64,depth=8.
         [required]
     --total-steps FLOAT | Number of steps of the whole job; default: that of the sweep's runs.
+    --schedule constant|linear|cosine|wsd | Its schedule, to say where it ends by its own log;
+        default: that of the sweep's runs, where they say it.
+    --warmup FLOAT | Share of the steps of its warm-up. [default: 0]
+    --decay FLOAT | Share of the steps of the last decay of wsd. [default: 0.2]
     --tuned NAME=NUMBER... | Tuned value of the job, e.g. lr=0.001 (repeatable), which the
         advice compares with the recommended one.
     --step TEXT | Column or key of the step. [default: step]
@@ -306,6 +311,7 @@ def watch_command(
         total_steps=options["total_steps"],
         tuned=options["tuned"] or None,
         level=options["level"],
+        schedule=_recipe(options["schedule"], options["warmup"], options["decay"]),
     )
     is_maximised = maximise is not None
     reader = LogReader(
@@ -320,6 +326,15 @@ def watch_command(
             reason = "their steps had been passed, as after a resume, or lie after the end"
             say(f"Not compared: {counted(monitor.n_ignored, 'point')}, as {reason}.")
     return EXIT_DEVIATES if reading and reading.alarm else EXIT_FINE
+
+
+def _recipe(schedule: str | None, warmup: float, decay: float) -> Recipe | None:
+    """The recipe of a schedule that was named."""
+    from extrap.records import Recipe
+
+    if schedule is None:
+        return None
+    return Recipe(schedule=schedule, warmup=warmup, decay=decay if schedule == "wsd" else 0.0)
 
 
 def _reading_line(reading: Reading) -> str:
@@ -341,5 +356,15 @@ def _reading_line(reading: Reading) -> str:
     return (
         f"{step}: {'mean loss' if is_mean else 'loss'} {format_value(reading.loss)}, "
         f"expected {format_value(reading.expected)} ({format_interval(reading.band)}), "
-        f"e-value {format_quantity(reading.e_value)}{alarm}"
+        f"e-value {format_quantity(reading.e_value)}{alarm}{_landing_text(reading)}"
     )
+
+
+def _landing_text(reading: Reading) -> str:
+    """Where the job ends by its own log."""
+    from extrap.records.numbers import format_interval, format_value
+
+    if reading.landing is None:
+        return ""
+    interval = format_interval(reading.landing.interval)
+    return f"; ends at {format_value(reading.landing.loss)} ({interval})"

@@ -10,7 +10,7 @@ import numpy as np
 from extrap.fitting.landing.schedule import RateSchedule
 from extrap.laws.base import Array
 
-N_BINS = 40
+N_MEANS = 40
 """Stretches of the log; with 32 or 72 forecasts are as good."""
 PATH_WEIGHT = 4.0
 """Steps of the clock while the rate falls to 0, beside one for each e-fold of the steps; with 2
@@ -23,7 +23,7 @@ MIN_BINS = 12
 """Means that tell whether noise lasts."""
 SPIKE_WINDOW = 11
 """Losses whose median replaces a spike."""
-SPIKE_SDS, LEAST_SPIKE = 5.0, 3e-4
+SPIKE_NOISES, LEAST_SPIKE = 5.0, 3e-4
 """A spike is so many standard deviations above it, each at least a share of the loss."""
 RISE_BINS, RISE_SDS, LEAST_RISE = 10, 3.0, 0.002
 """A loss rises if the last means do by so many standard errors and by this share."""
@@ -89,12 +89,12 @@ def binned(steps: Array, losses: Array, schedule: RateSchedule) -> BinnedLog:
     noise = white_noise(losses)
     losses, n_spikes = _without_spikes(losses, noise)
     times = clock(schedule, steps)
-    edges = np.linspace(times[0] - 1e-9, times[-1] + 1e-9, N_BINS + 1)
-    bins = np.clip(np.searchsorted(edges, times, "left") - 1, 0, N_BINS - 1)
-    counts = np.bincount(bins, minlength=N_BINS)
+    edges = np.linspace(times[0] - 1e-9, times[-1] + 1e-9, N_MEANS + 1)
+    bins = np.clip(np.searchsorted(edges, times, "left") - 1, 0, N_MEANS - 1)
+    counts = np.bincount(bins, minlength=N_MEANS)
     is_used = counts > 0
     mean_steps, mean_losses = (
-        np.bincount(bins, values, N_BINS)[is_used] / counts[is_used] for values in (steps, losses)
+        np.bincount(bins, values, N_MEANS)[is_used] / counts[is_used] for values in (steps, losses)
     )
     inflation = 1.0
     if len(mean_losses) >= MIN_BINS:
@@ -118,5 +118,5 @@ def _without_spikes(losses: Array, noise: float) -> tuple[Array, int]:
         return losses, 0
     windows = np.lib.stride_tricks.sliding_window_view(np.pad(losses, width // 2, "edge"), width)
     medians = np.median(windows, axis=1)
-    is_spike = losses - medians > SPIKE_SDS * max(noise, LEAST_SPIKE) * medians
+    is_spike = losses - medians > SPIKE_NOISES * max(noise, LEAST_SPIKE) * medians
     return np.where(is_spike, medians, losses), int(is_spike.sum())

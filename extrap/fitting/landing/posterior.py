@@ -47,7 +47,7 @@ ROUND_SPREAD = 1.2
 """Covariance of a round over that of the draws before it."""
 POWER_RANGE = (0.15, 2.0)
 """A power of the rate outside of it is taken for its end."""
-NEGLIGIBLE_WEIGHT = 1e-6
+LEAST_DRAW_WEIGHT = 1e-6
 """Weights below this are left out."""
 TAIL_POINTS = 9
 """Steps at which a mean over the last ones is taken."""
@@ -130,7 +130,7 @@ class LandingPosterior:
         drift = DRIFT_SDS**2 * (last - first + FIRST_VARIANCE) - self.known_variances
         noise = self.log.inflation * self.log.noise**2 / n_losses
         variances += means**2 * (np.maximum(drift, 0.0) + noise)
-        counts = self.weights > NEGLIGIBLE_WEIGHT * self.weights.max()
+        counts = self.weights > LEAST_DRAW_WEIGHT * self.weights.max()
         weights = self.weights[counts] / self.weights[counts].sum()
         return Mixture(weights, means[counts], np.sqrt(np.maximum(variances[counts], SMALLEST)))
 

@@ -85,7 +85,7 @@ DRIFT = component(
     1.0, [0.0] * 6, (0.30, 0.07, 0.20, 0.40, 0.04, 0.05), (0.0, -0.4, *[0.0] * 13)
 ).covariance
 """Covariance of the difference between the shapes of two runs of one recipe."""
-DOUBT = 0.1
+GENERAL_SHARE = 0.1
 """Share of the general prior that stays beside finished runs."""
 
 
@@ -150,5 +150,5 @@ def narrowed(prior: Prior, finished: Sequence[tuple[Array, Array]]) -> Prior:
         weight = np.linalg.inv(uncertainty + DRIFT)
         precision, weighted = precision + weight, weighted + weight @ shape
     covariance = np.linalg.inv(precision)
-    alike = Component(1 - DOUBT, covariance @ weighted, covariance + DRIFT)
-    return (alike, *(part._replace(share=DOUBT * part.share) for part in prior))
+    alike = Component(1 - GENERAL_SHARE, covariance @ weighted, covariance + DRIFT)
+    return (alike, *(part._replace(share=GENERAL_SHARE * part.share) for part in prior))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
+from extrap.errors import argument
 from extrap.laws.base import Array
+from extrap.records import Recipe
+from extrap.records.schedules import multiplier
 
 PROGRESS_POWER = 0.65
 """Power of the rate whose sum is a run's progress: a lower rate slows a run down less than it is
@@ -18,11 +22,13 @@ FINE_KNOTS = 100
 them."""
 AT_PEAK_SHARE = 0.999
 """Share of the largest rate from which on the peak is reached."""
+N_KNOTS = 400
+"""Steps at which the formula of a schedule is looked up."""
 SMALLEST_RATIO = 1e-9
 """Change of the summed rate, over the lag, below which a lag is not seen."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RateSchedule:
     """Rates as shares of their peak, straight between knots.
 
@@ -77,7 +83,7 @@ class RateSchedule:
             places = np.r_[0.0, places.cumsum()]
             knots = np.interp(np.linspace(0, places[-1], MOST_KNOTS), places, steps)
             knots = np.union1d(knots, [steps[np.argmax(shares >= AT_PEAK_SHARE)], total_steps])
-        return cls(knots, np.interp(knots, steps, shares))
+        return cls(steps=knots, shares=np.interp(knots, steps, shares))
 
     def share(self, steps: Array) -> Array:
         """The rate at steps, over its peak."""
@@ -107,20 +113,57 @@ class RateSchedule:
         """
         knots, rates = self.steps[self._peak :], self.shares[self._peak :] ** powers[:, None]
         ratios = np.diff(self._sums[self._peak :]) / lags[:, None]
-        kept = np.exp(-ratios)
+        decays = np.exp(-ratios)
         means = np.where(
-            ratios > SMALLEST_RATIO, (1 - kept) / np.maximum(ratios, SMALLEST_RATIO), 1.0
+            ratios > SMALLEST_RATIO, (1 - decays) / np.maximum(ratios, SMALLEST_RATIO), 1.0
         )
         felt = means * np.diff(rates, axis=1)
         gaps = np.zeros_like(rates.T)  # to the rate's power; a knot's gap decays to the next
         if felt.any():
-            for k, (kept_k, felt_k) in enumerate(zip(kept.T, felt.T, strict=True)):
-                gaps[k + 1] = gaps[k] * kept_k - felt_k
+            for k, (decay_to_next, change) in enumerate(zip(decays.T, felt.T, strict=True)):
+                gaps[k + 1] = gaps[k] * decay_to_next - change
         followed = rates + gaps.T
         steps = np.maximum(steps, knots[0])
         i = np.clip(np.searchsorted(knots, steps, "right") - 1, 0, len(knots) - 2)
         shares = (steps - knots[i]) / (knots[i + 1] - knots[i])
         return followed[:, i] * (1 - shares) + followed[:, i + 1] * shares
+
+
+def named_schedule(
+    schedule: str | Recipe,
+    total_steps: float,
+    warmup: float = 0.0,
+    decay: float | None = None,
+    final: float = 0.0,
+) -> RateSchedule:
+    """A schedule by its name in `Recipe`, or of a recipe, stretched to so many steps."""
+    total = max(round(total_steps), 1)
+    if isinstance(schedule, Recipe):
+        recipe = replace(schedule, steps=total)
+    else:
+        shares: dict[str, Any] = {"warmup": warmup / total if warmup >= 1 else warmup}
+        if schedule == "wsd" and decay is None:
+            raise ValueError(
+                "a wsd schedule needs the steps of its decay, or below 1 their share; give "
+                f"{argument('decay', ...)}."
+            )
+        if decay is not None:
+            shares["decay"] = decay / total if decay >= 1 else decay
+        recipe = Recipe(steps=total, schedule=schedule, **shares)
+    steps = np.unique(np.linspace(0, total - 1, N_KNOTS).round().astype(int))
+    shares_of_peak = np.array([multiplier(recipe, int(step)) for step in steps])
+    is_rising = steps < recipe.warmup * total
+    floor = np.where(is_rising, 0.0, final)
+    return RateSchedule.from_rates(
+        np.r_[steps, total_steps].astype(float),
+        np.r_[floor + (1 - floor) * shares_of_peak, _last_share(recipe, final)],
+        total_steps,
+    )
+
+
+def _last_share(recipe: Recipe, final: float) -> float:
+    last = multiplier(recipe, recipe.n_updates - 1)
+    return 1.0 if last == 1 else final if recipe.schedule != "steps" else last
 
 
 def _integral(steps: Array, values: Array) -> Array:

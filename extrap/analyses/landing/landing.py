@@ -336,6 +336,7 @@ def _landing(
         result,
         loss=mixture.quantile(0.5),
         interval=interval,
+        present=posterior.at(np.array([now])).quantile(0.5),
         drop=posterior.drop(),
         path=tuple(_path(posterior, level)),
     )
@@ -354,7 +355,7 @@ def _notes(result: Landing, log: BinnedLog) -> tuple[str, ...]:
 
 
 def _path(posterior: LandingPosterior, level: float) -> list[tuple[float, float, float, float]]:
-    steps = np.linspace(posterior.log.last_step, posterior.end, N_PATH + 1)[1:]
+    steps = np.linspace(posterior.log.last_step, posterior.end, N_PATH + 1)
     rows = []
     for step in steps:
         mixture = posterior.at(np.array([step]))

@@ -46,8 +46,8 @@ LANGUAGE_MODELS = component(
 )
 """At the peak rate `USUAL_PEAK`.
 
-Chosen by `python -m benchmarks.landings --only choose`: 192 published curves of three families that
-weigh equally; when a family is scored, the two others make this component.
+Chosen by `python -m benchmarks.landings --only choose`: 192 published curves of three families
+that weigh equally; when a family is scored, the two others make this component.
 """
 USUAL_PEAK = 5e-4
 """Peak rate of AdamW."""

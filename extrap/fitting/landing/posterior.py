@@ -51,6 +51,8 @@ LEAST_DRAW_WEIGHT = 1e-6
 """Weights below this are left out."""
 TAIL_POINTS = 9
 """Steps at which a mean over the last ones is taken."""
+LEAST_RESIDUAL = 0.1
+"""Standard deviations below which residuals are no measure of a shift: those of a constant."""
 EDGE_BINS = 2
 """First means that show no shift."""
 SMALLEST = 1e-300
@@ -216,7 +218,7 @@ def landing_posterior(
         coefficients=coefficients,
         known_variances=likelihood.known_variances,
         effective=float(1 / (weights.sum(axis=1) ** 2).sum()),
-        shift=float(inner.max() / max(1.4826 * np.median(np.abs(residuals)), SMALLEST)),
+        shift=float(inner.max() / max(1.4826 * np.median(np.abs(residuals)), LEAST_RESIDUAL)),
         shift_step=float(log.steps[EDGE_BINS + int(inner.argmax())]),
     )
 

@@ -39,7 +39,15 @@ from extrap.reading.logs import LoggedRun, LogReader, logged_run
 from extrap.reading.table_files import read_table
 from extrap.records import Interval, Recipe
 from extrap.records.codec import encode
-from extrap.records.fields import Positive, Rule, at_least, fitted, require_level
+from extrap.records.fields import (
+    LARGEST_LOSS,
+    SMALLEST_LOSS,
+    Positive,
+    Rule,
+    at_least,
+    fitted,
+    require_level,
+)
 from extrap.records.numbers import (
     counted,
     format_interval,
@@ -52,26 +60,24 @@ VISIBLE_PATH = 0.05
 """How far the root of the rate has fallen when a log begins to show what the rate adds."""
 SAME_PEAK_LOG = 0.05
 """Relative difference of two peak rates that are one."""
-Share = Annotated[float, Rule("lie in [0, 1]", lambda share: 0 <= share <= 1)]
-NUMBERS: dict[str, Any] = {
+_SHARE = Annotated[float, Rule("lie in [0, 1]", lambda share: 0 <= share <= 1)]
+_NUMBERS: dict[str, Any] = {
     "total_steps": Annotated[
         float, Rule("be above 0 and at most 1e15", lambda steps: 0 < steps <= 1e15)
     ],
     "warmup": Annotated[float, at_least(0)],
     "decay": Annotated[float, at_least(0)],
-    "final": Share,
+    "final": _SHARE,
     "cooldown_now": Annotated[
         float, Rule("be a share of all steps, in (0, 1)", lambda share: 0 < share < 1)
     ],
     "peak": Positive,
 }
 """What the numbers of a landing must be, where they are given."""
-SMALLEST_LOSS = 1e-100
-"""A loss below it, or above its inverse, is none."""
 N_PATH = 40
 """Steps of the forecast in the figure."""
 SAME_SHARES = 0.03
-"""Share of the peak by which schedules may differ that are one."""
+"""_SHARE of the peak by which schedules may differ that are one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +197,7 @@ def land(
     """
     require_level(level)
     numbers = (total_steps, warmup, decay, final, cooldown_now, peak)
-    for (name, kind), number in zip(NUMBERS.items(), numbers, strict=True):
+    for (name, kind), number in zip(_NUMBERS.items(), numbers, strict=True):
         if number is not None:
             fitted(number, kind, argument(name))
     columns: dict[str, Any] = {
@@ -244,7 +250,7 @@ def read_log(
         where = "the log"
         table = read_table(source) if is_table(source) else _pairs(source, step, loss, rate)
         log = logged_run(table, where=where, step=step, loss=loss, rate=rate, maximised=maximised)
-    is_loss = (log.losses > SMALLEST_LOSS) & (log.losses < 1 / SMALLEST_LOSS) & (log.steps > 0)
+    is_loss = (log.losses > SMALLEST_LOSS) & (log.losses < LARGEST_LOSS) & (log.steps > 0)
     log = replace(log, steps=log.steps[is_loss], losses=log.losses[is_loss])
     if not len(log.steps):
         raise DataError(f"{where} has no loss above 0 at a step above 0.")
@@ -393,8 +399,7 @@ def _notes(result: Landing, log: BinnedLog) -> tuple[str, ...]:
 def _path(posterior: LandingPosterior, level: float) -> list[tuple[float, float, float, float]]:
     steps = np.linspace(posterior.log.last_step, posterior.end, N_PATH + 1)[1:]
     rows = []
-    for step in steps:
-        mixture = posterior.at(np.array([step]))
+    for step, mixture in zip(steps, posterior.course(steps), strict=True):
         lower, upper = mixture.interval(level)
         rows.append((float(step), mixture.quantile(0.5), float(lower or 0), float(upper or 0)))
     return rows

@@ -175,6 +175,11 @@ def logged_run(
     Raises:
         DataError: As there.
     """
+    if table.empty:
+        raise DataError(
+            f"{where} has no row yet; give a log with a row for each loss, a trainer's state, or "
+            "a folder with TensorBoard's event files."
+        )
     have = [str(column) for column in table]
     step_column, loss_column = (
         find_column(name, have, where, is_metric=is_metric)
@@ -184,11 +189,12 @@ def logged_run(
         if column is None:
             raise missing_column(name, have, where)
     steps, losses = (
-        np.asarray(read_numbers(table[column], name), dtype=float)
+        read_numbers(table[column], name)
         for name, column in ((step, step_column), (loss, loss_column))
     )
     if maximised:
         losses = loss_of_metric(losses, loss)[0] - losses
+    steps, losses = (np.asarray(values, dtype=float) for values in (steps, losses))
     has_loss = ~np.asarray(is_empty(table[loss_column])) & np.isfinite(steps)
     rates = np.full(len(table), np.nan)
     rate_column = _rate_column(table, rate, where)
@@ -236,4 +242,6 @@ def _trainer_log(path: Path) -> tuple[pd.DataFrame, float | None]:
         table = read_table(entries)
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path} is no state of a Trainer with a log_history.") from error
-    return table, state.get("max_steps") or None
+    total_steps = state.get("max_steps")
+    is_number = isinstance(total_steps, int | float) and total_steps > 0  # −1: epochs decide
+    return table, float(total_steps) if is_number else None

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy import special
 
 from extrap.analyses.landing.plans import Plan, plan_of, with_cooldown
-from extrap.errors import DataError, argument
+from extrap.errors import DataError, argument, shown
 from extrap.fitting.landing.binned_log import BinnedLog
 from extrap.fitting.landing.ending import (
     END_SHARE,
@@ -38,7 +38,15 @@ from extrap.reading.logs import LoggedRun, LogReader, logged_run
 from extrap.reading.table_files import read_table
 from extrap.records import Interval, Recipe
 from extrap.records.codec import encode
-from extrap.records.fields import require_level
+from extrap.records.fields import (
+    LARGEST_LOSS,
+    SMALLEST_LOSS,
+    Positive,
+    Rule,
+    at_least,
+    fitted,
+    require_level,
+)
 from extrap.records.numbers import (
     counted,
     format_interval,
@@ -51,10 +59,24 @@ VISIBLE_PATH = 0.05
 """How far the root of the rate has fallen when a log begins to show what the rate adds."""
 SAME_PEAK_LOG = 0.05
 """Relative difference of two peak rates that are one."""
+_SHARE = Annotated[float, Rule("lie in [0, 1]", lambda share: 0 <= share <= 1)]
+_NUMBERS: dict[str, Any] = {
+    "total_steps": Annotated[
+        float, Rule("be above 0 and at most 1e15", lambda steps: 0 < steps <= 1e15)
+    ],
+    "warmup": Annotated[float, at_least(0)],
+    "decay": Annotated[float, at_least(0)],
+    "final": _SHARE,
+    "cooldown_now": Annotated[
+        float, Rule("be a share of all steps, in (0, 1)", lambda share: 0 < share < 1)
+    ],
+    "peak": Positive,
+}
+"""What the numbers of a landing must be, where they are given."""
 N_PATH = 40
 """Steps of the forecast in the figure."""
 SAME_SHARES = 0.03
-"""Share of the peak by which schedules may differ that are one."""
+"""_SHARE of the peak by which schedules may differ that are one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +195,10 @@ def land(
         et al. 2025, arXiv 2507.02119. The law is in `extrap.fitting.landing.posterior`.
     """
     require_level(level)
+    numbers = (total_steps, warmup, decay, final, cooldown_now, peak)
+    for (name, kind), number in zip(_NUMBERS.items(), numbers, strict=True):
+        if number is not None:
+            fitted(number, kind, argument(name))
     columns: dict[str, Any] = {
         "step": step,
         "loss": loss,
@@ -186,21 +212,18 @@ def land(
         "decay": decay,
         "final": final,
     }
+    like = like if isinstance(like, list | tuple) else [like]
     log = read_log(curve, **columns)
     total = _total_steps(log, total_steps)
     plan = plan_of(log, total, rates=rates, **settings)
     now = float(log.steps[-1])
     if cooldown_now is not None:
-        if not 0 < cooldown_now < 1:
-            raise ValueError(
-                f"{argument('cooldown_now')} is a share of all steps, in (0, 1), got "
-                f"{cooldown_now}."
-            )
         plan, total = with_cooldown(plan, now, cooldown_now, final)
     if peak is not None or plan.peak is None:
         plan = plan._replace(peak=peak)
     finished = [_finished(read_log(source, **columns), plan, settings) for source in like]
-    for run in finished:
+    for k, run in enumerate(finished):
+        _require_new(run.log, [log, *(other.log for other in finished[:k])])
         _require_same_peak(plan, run.plan, tuned=tuned)
     return _landing(log, plan, total, finished, level)
 
@@ -226,16 +249,16 @@ def read_log(
         where = "the log"
         table = read_table(source) if is_table(source) else _pairs(source, step, loss, rate)
         log = logged_run(table, where=where, step=step, loss=loss, rate=rate, maximised=maximised)
-    is_loss = np.isfinite(log.losses) & (log.losses > 0) & (log.steps > 0)
+    is_loss = (log.losses > SMALLEST_LOSS) & (log.losses < LARGEST_LOSS) & (log.steps > 0)
     log = replace(log, steps=log.steps[is_loss], losses=log.losses[is_loss])
     if not len(log.steps):
         raise DataError(f"{where} has no loss above 0 at a step above 0.")
     back = np.diff(log.steps) <= 0
     if back.any():
+        last = format_quantity(log.steps[:-1][back][0])
         raise DataError(
-            f"the steps of {where} go back after {format_quantity(log.steps[:-1][back][0])}, as "
-            "after a restart or where two runs are in one log; give the log of the run that "
-            "counts."
+            f"the steps of {where} do not rise after {last}, as after a restart or where two runs "
+            "are in one log; give the log of the run that counts."
         )
     return log
 
@@ -244,8 +267,18 @@ def _pairs(source: Any, step: str, loss: str, rate: str | None) -> Any:
     """A table of (step, loss) or (step, loss, rate)."""
     import pandas as pd
 
-    rows = [tuple(row) for row in source]
-    return pd.DataFrame(rows, columns=[step, loss, rate or "lr"][: len(rows[0]) if rows else 2])
+    if isinstance(source, Mapping):
+        return pd.DataFrame(source)
+    try:
+        rows = [tuple(row) for row in source]
+    except TypeError:
+        rows = [()]
+    if not rows or {len(row) for row in rows} not in ({2}, {3}):
+        raise TypeError(
+            "a log is a path, a table, or rows of step and loss or of step, loss and rate, got "
+            f"{shown(source)}; give one of these."
+        )
+    return pd.DataFrame(rows, columns=[step, loss, rate or "lr"][: len(rows[0])])
 
 
 def _total_steps(log: LoggedRun, total_steps: float | None) -> float:
@@ -255,7 +288,7 @@ def _total_steps(log: LoggedRun, total_steps: float | None) -> float:
             "the log does not say how many steps the run makes; give "
             f"{argument('total_steps', ...)}."
         )
-    if not (math.isfinite(total) and total >= log.steps[-1]):
+    if total < log.steps[-1]:
         raise DataError(
             f"{argument('total_steps')} is the last step of the run, got "
             f"{format_quantity(total)} and a log up to {format_quantity(log.steps[-1])}."
@@ -279,6 +312,15 @@ def _finished(log: LoggedRun, plan: Plan, settings: dict[str, Any]) -> _Finished
         settings["schedule"], end, warmup, settings["decay"], settings["final"]
     )
     return _Finished(log, Plan(schedule, None), end)
+
+
+def _require_new(log: LoggedRun, others: Sequence[LoggedRun]) -> None:
+    """Raise where a finished run is the run itself or one that was given before."""
+    if any(np.array_equal(log.losses, other.losses) for other in others):
+        raise DataError(
+            f"{argument('like')} takes the logs of other runs, each once; got the log of this run "
+            "or one log twice; give each finished run once."
+        )
 
 
 def _require_same_peak(plan: Plan, other: Plan, *, tuned: bool) -> None:
@@ -357,8 +399,7 @@ def _notes(result: Landing, log: BinnedLog) -> tuple[str, ...]:
 def _path(posterior: LandingPosterior, level: float) -> list[tuple[float, float, float, float]]:
     steps = np.linspace(posterior.log.last_step, posterior.end, N_PATH + 1)
     rows = []
-    for step in steps:
-        mixture = posterior.at(np.array([step]))
+    for step, mixture in zip(steps, posterior.course(steps), strict=True):
         lower, upper = mixture.interval(level)
         rows.append((float(step), mixture.quantile(0.5), float(lower or 0), float(upper or 0)))
     return rows

@@ -67,10 +67,24 @@ def plan_of(
         ValueError: A setting is impossible.
     """
     logged_peak = float(log.rates.max()) if len(log.rates) else None
+    if logged_peak is not None and logged_peak <= 0:
+        raise DataError(
+            "the logged learning rates are never above 0; log them, leave the column out, or name "
+            f"another with {argument('rate', ...)}."
+        )
     if rates is not None:
+        if schedule is not None:
+            raise ValueError(
+                f"{argument('rates')} and {argument('schedule')} are two plans; give one of them."
+            )
         table = logged_run(read_table(rates).assign(loss=1.0), where="the table of rates")
         if not len(table.rates):
             raise DataError("the table of rates has no column of learning rates; call one lr.")
+        if table.rate_steps[-1] < (1 - RATE_TOLERANCE) * total_steps:
+            raise DataError(
+                f"the table of rates ends at step {format_quantity(table.rate_steps[-1])} of "
+                f"{format_quantity(total_steps)}; add the rates up to the end."
+            )
         planned = RateSchedule.from_rates(table.rate_steps, table.rates, total_steps)
         plan = Plan(planned, float(table.rates.max()))
     elif schedule is not None:

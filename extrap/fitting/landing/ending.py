@@ -80,7 +80,7 @@ def fitted_log(steps: Array, losses: Array, schedule: RateSchedule) -> BinnedLog
         )
     if is_used.sum() < MIN_LOSSES:
         return (
-            f"The log has {counted(int(is_used.sum()), 'loss')} in the part that counts, and "
+            f"The log has {counted(int(is_used.sum()), 'row')} in the part that counts, and "
             f"{MIN_LOSSES} are needed; log more often."
         )
     fitted = binned(steps[is_used], losses[is_used], schedule)

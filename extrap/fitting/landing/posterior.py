@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg, special
+from scipy import linalg, optimize, special
 
 from extrap.fitting.landing.binned_log import BinnedLog, clock
 from extrap.fitting.landing.prior import UNINFORMED, Prior, log_density, pooled
@@ -53,6 +53,8 @@ LEAST_DRAW_WEIGHT = 1e-6
 """Weights below this are left out."""
 TAIL_POINTS = 9
 """Steps at which a mean over the last ones is taken."""
+LEAST_RESIDUAL = 0.1
+"""Standard deviations below which residuals are no measure of a shift: those of a constant."""
 EDGE_BINS = 2
 """First means that show no shift."""
 SMALLEST = 1e-300
@@ -70,11 +72,11 @@ class Mixture(NamedTuple):
         """The loss below which a share lies."""
         lower = float((self.means - 9 * self.sds).min())
         upper = float((self.means + 9 * self.sds).max())
-        for _ in range(45):
-            middle = (lower + upper) / 2
-            below = self.weights @ special.ndtr((middle - self.means) / self.sds)
-            lower, upper = (middle, upper) if below < share else (lower, middle)
-        return middle
+
+        def excess(loss: float) -> float:
+            return float(self.weights @ special.ndtr((loss - self.means) / self.sds)) - share
+
+        return float(optimize.brentq(excess, lower, upper, xtol=1e-12 * upper))
 
     def interval(self, level: float) -> Interval:
         """The central interval at a level."""
@@ -122,14 +124,22 @@ class LandingPosterior:
     @np.errstate(over="ignore", divide="ignore", invalid="ignore")
     def at(self, steps: Array, *, n_losses: float = math.inf) -> Mixture:
         """The mean of so many losses at later steps."""
-        levels, level_shares, slopes, seen_curves, offsets, *covariance = self.coefficients
         curves = unit_curves(self.draws, self.schedule, steps, self.log.last_step, self.end)
-        curves = curves.mean(axis=1)[:, None] - seen_curves
+        return self._mixture(curves.mean(axis=1), steps[-1], n_losses)
+
+    def course(self, steps: Array) -> list[Mixture]:
+        """The loss at each of later steps, without noise."""
+        curves = unit_curves(self.draws, self.schedule, steps, self.log.last_step, self.end)
+        return [self._mixture(*at, math.inf) for at in zip(curves.T, steps, strict=True)]
+
+    def _mixture(self, curves: Array, step: float, n_losses: float) -> Mixture:
+        levels, level_shares, slopes, seen_curves, offsets, *covariance = self.coefficients
+        curves = curves[:, None] - seen_curves
         means = levels * level_shares + slopes * curves + offsets
         var_v, var_vu, var_u = covariance
         variances = var_v * level_shares**2 + 2 * var_vu * level_shares * curves
         variances += var_u * curves**2
-        first, last = clock(self.schedule, np.array([self.log.steps[0], steps[-1]]))
+        first, last = clock(self.schedule, np.array([self.log.steps[0], step]))
         drift = DRIFT_SDS**2 * (last - first + FIRST_VARIANCE) - self.known_variances
         noise = self.log.inflation * self.log.noise**2 / n_losses
         variances += means**2 * (np.maximum(drift, 0.0) + noise)
@@ -227,7 +237,7 @@ def landing_posterior(
         coefficients=coefficients,
         known_variances=likelihood.known_variances,
         effective=float(1 / (weights.sum(axis=1) ** 2).sum()),
-        shift=float(inner.max() / max(1.4826 * np.median(np.abs(residuals)), SMALLEST)),
+        shift=float(inner.max() / max(1.4826 * np.median(np.abs(residuals)), LEAST_RESIDUAL)),
         shift_step=float(log.steps[EDGE_BINS + int(inner.argmax())]),
     )
 

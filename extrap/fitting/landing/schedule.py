@@ -10,6 +10,7 @@ import numpy as np
 from extrap.errors import argument
 from extrap.laws.base import Array
 from extrap.records import Recipe
+from extrap.records.fields import require
 from extrap.records.schedules import multiplier
 
 PROGRESS_POWER = 0.65
@@ -141,6 +142,9 @@ def named_schedule(
     if isinstance(schedule, Recipe):
         recipe = replace(schedule, steps=total)
     else:
+        for name, steps_or_share in (("warmup", warmup), ("decay", decay or 0.0)):
+            rule = f"{argument(name)} must be steps of the {total}, or below 1 their share"
+            require(0 <= steps_or_share <= total, rule, steps_or_share)
         shares: dict[str, Any] = {"warmup": warmup / total if warmup >= 1 else warmup}
         if schedule == "wsd" and decay is None:
             raise ValueError(

@@ -1,0 +1,141 @@
+"""The learning rates of a run: from a name, a table, a recipe, a trainer, or the log itself."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from extrap.analyses.landing.plans import plan_of, with_cooldown
+from extrap.errors import DataError
+from extrap.reading.logs import LogReader, logged_run
+from extrap.records import Recipe
+from tests.landings import TOTAL, rates, run_log
+
+STEPS = np.array([300.0, 2500.0, 5000.0, 7500.0, 9500.0, TOTAL])
+
+
+def plan_for(log, **settings):
+    """The plan of a table; none of the settings is given unless it is here."""
+    defaults = {"schedule": None, "rates": None, "warmup": None, "decay": None, "final": 0.0}
+    run = logged_run(log, where="the log")
+    return plan_of(run, TOTAL, **(defaults | settings))
+
+
+def assert_is(plan, kind, **shape):
+    expected = rates(kind, **shape)[STEPS.astype(int)]
+    assert plan.schedule.share(STEPS) == pytest.approx(expected, abs=0.005)
+
+
+@pytest.mark.parametrize("kind", ["linear", "cosine"])
+@pytest.mark.parametrize("final", [0.0, 0.1])
+def test_a_decay_that_has_begun_tells_the_rest(kind, final):
+    plan = plan_for(run_log(kind, until=0.6, final=final))
+    assert plan.peak == pytest.approx(5e-4)
+    assert_is(plan, kind, final=final)
+    assert kind in plan.how
+
+
+def without_rates(log):
+    return log.drop(columns="lr", errors="ignore")
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        without_rates(run_log(until=0.5)),
+        run_log("constant", until=0.5),
+        run_log("wsd", until=0.9),
+        run_log("cosine", until=0.06),
+    ],
+    ids=["no rates", "constant so far", "another decay", "warm-up"],
+)
+def test_a_log_that_does_not_tell_the_rest_is_refused_with_plans_that_work(log):
+    with pytest.raises(DataError) as error:
+        plan_for(log)
+    assert {choice.arguments["schedule"] for choice in error.value.choices} == {
+        "constant",
+        "linear",
+        "cosine",
+        "wsd",
+    }
+    for choice in error.value.choices:
+        assert plan_for(without_rates(log), **choice.arguments).peak is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("cosine", {"schedule": "cosine"}),
+        ("cosine", {"schedule": "cosine", "warmup": 200}),
+        ("cosine", {"schedule": Recipe(schedule="cosine", warmup=0.02, steps=50)}),
+        ("wsd", {"schedule": "wsd", "decay": 2000}),
+        ("wsd", {"schedule": Recipe(schedule="wsd", warmup=0.02, decay=0.2)}),
+        ("constant", {"schedule": "constant", "warmup": 0.02}),
+    ],
+)
+def test_a_plan_is_named_or_of_a_recipe(kind, settings):
+    assert_is(plan_for(run_log(kind, until=0.5), **settings), kind)
+
+
+def test_a_table_of_rates_is_a_plan(tmp_path):
+    table = pd.DataFrame({"step": np.arange(TOTAL + 1), "lr": 3e-4 * rates("wsd")})
+    log = without_rates(run_log(until=0.5))
+    table.to_csv(tmp_path / "rates.csv", index=False)
+    for source in (table, tmp_path / "rates.csv"):
+        plan = plan_for(log, rates=source)
+        assert plan.peak == pytest.approx(3e-4)
+        assert_is(plan, "wsd")
+    with pytest.raises(DataError, match="ends at step"):
+        plan_for(log, rates=table.iloc[:9000])
+    with pytest.raises(DataError, match="no column"):
+        plan_for(log, rates=table.rename(columns={"lr": "colour"}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("constant", {"schedule": "cosine"}),
+        ("cosine", {"schedule": "constant"}),
+        ("wsd", {"schedule": "wsd", "decay": 0.3}),
+        ("cosine", {"schedule": "cosine", "final": 0.1}),
+    ],
+)
+def test_logged_rates_that_are_not_those_planned_are_refused(kind, settings):
+    with pytest.raises(DataError, match="not those of the schedule"):
+        plan_for(run_log(kind, until=0.85), **settings)
+
+
+def test_a_cooldown_begins_now_and_ends_at_the_final_rate():
+    plan = plan_for(run_log("constant", until=0.6), schedule="constant")
+    cooled, end = with_cooldown(plan, 6000.0, 0.25, 0.1)
+    assert end == 8000
+    share = cooled.schedule.share(np.array([300.0, 6000.0, 7000.0, 8000.0]))
+    assert share == pytest.approx([1, 1, 0.55, 0.1], abs=1e-6)
+
+
+def trainer_state(folder, log, **state):
+    history = [
+        {"step": int(row.step), "loss": row.loss, "learning_rate": row.lr, "epoch": row.step / 100}
+        for row in log.itertuples()
+    ]
+    history.append({"step": int(log["step"].iloc[-1]), "eval_loss": 3.5})
+    path = folder / "trainer_state.json"
+    path.write_text(json.dumps({"log_history": history, **state}), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_a_state_of_a_trainer_says_rates_and_steps(tmp_path, is_folder):
+    log = run_log(until=0.5)
+    path = trainer_state(tmp_path, log, max_steps=TOTAL)
+    run = LogReader(tmp_path if is_folder else path).read_all()
+    assert run.total_steps == TOTAL
+    assert run.losses == pytest.approx(log["loss"].to_numpy())
+    assert run.rates == pytest.approx(log["lr"].to_numpy())
+
+
+@pytest.mark.parametrize("steps", [-1, 0, None, "many"])
+def test_a_trainer_that_counts_epochs_says_no_steps(tmp_path, steps):
+    path = trainer_state(tmp_path, run_log(until=0.5), max_steps=steps)
+    assert LogReader(path).read_all().total_steps is None

@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
-from scipy import special
 
+from extrap.analyses.landing.finished import (
+    FinishedRun,
+    finished_run,
+    prior_like,
+    ratio_ending,
+    require_others,
+)
 from extrap.analyses.landing.plans import Plan, plan_of, with_cooldown
 from extrap.errors import DataError, argument, shown
 from extrap.fitting.landing.binned_log import BinnedLog
 from extrap.fitting.landing.ending import (
-    END_SHARE,
-    MIN_LOSSES,
     UNLIKE_THE_LAW,
     end_of,
     fitted_log,
     refusal_of,
 )
-from extrap.fitting.landing.posterior import LandingPosterior, finished_shape, landing_posterior
+from extrap.fitting.landing.posterior import LandingPosterior, landing_posterior
 from extrap.fitting.landing.prior import (
     DRIFT,
     Prior,
     landing_prior,
-    moved,
     narrowed,
 )
-from extrap.fitting.landing.schedule import RateSchedule, named_schedule
 from extrap.fitting.one_thread import one_thread
-from extrap.laws.base import Array
 from extrap.reading.frames import is_table
 from extrap.reading.logs import LoggedRun, LogReader, logged_run
 from extrap.reading.table_files import read_table
@@ -57,8 +57,6 @@ from extrap.records.numbers import (
 
 VISIBLE_PATH = 0.05
 """How far the root of the rate has fallen when a log begins to show what the rate adds."""
-SAME_PEAK_LOG = 0.05
-"""Relative difference of two peak rates that are one."""
 _SHARE = Annotated[float, Rule("lie in [0, 1]", lambda share: 0 <= share <= 1)]
 _NUMBERS: dict[str, Any] = {
     "total_steps": Annotated[
@@ -75,8 +73,6 @@ _NUMBERS: dict[str, Any] = {
 """What the numbers of a landing must be, where they are given."""
 N_PATH = 40
 """Steps of the forecast in the figure."""
-SAME_SHARES = 0.03
-"""_SHARE of the peak by which schedules may differ that are one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,14 +126,6 @@ class Landing:
         """What `--json` prints."""
         document: dict[str, Any] = encode(self)
         return document
-
-
-class _Finished(NamedTuple):
-    """A finished run and its plan."""
-
-    log: LoggedRun
-    plan: Plan
-    end: float
 
 
 @one_thread
@@ -221,10 +209,8 @@ def land(
         plan, total = with_cooldown(plan, now, cooldown_now, final)
     if peak is not None or plan.peak is None:
         plan = plan._replace(peak=peak)
-    finished = [_finished(read_log(source, **columns), plan, settings) for source in like]
-    for k, run in enumerate(finished):
-        _require_new(run.log, [log, *(other.log for other in finished[:k])])
-        _require_same_peak(plan, run.plan, tuned=tuned)
+    finished = [finished_run(read_log(source, **columns), settings) for source in like]
+    require_others(finished, log, plan, tuned=tuned)
     return _landing(log, plan, total, finished, level)
 
 
@@ -296,47 +282,8 @@ def _total_steps(log: LoggedRun, total_steps: float | None) -> float:
     return float(total)
 
 
-def _finished(log: LoggedRun, plan: Plan, settings: dict[str, Any]) -> _Finished:
-    """A finished run with its own rates, or the schedule stretched to its length."""
-    end = float(log.steps[-1])
-    if len(log.rates):
-        schedule = RateSchedule.from_rates(log.rate_steps, log.rates, end)
-        return _Finished(log, Plan(schedule, float(log.rates.max())), end)
-    if settings["schedule"] is None:
-        raise DataError(
-            "a finished run has no learning rates; log them, or name the schedule of both with "
-            f"{argument('schedule', ...)}."
-        )
-    warmup = settings["warmup"] or 0.0
-    schedule = named_schedule(
-        settings["schedule"], end, warmup, settings["decay"], settings["final"]
-    )
-    return _Finished(log, Plan(schedule, None), end)
-
-
-def _require_new(log: LoggedRun, others: Sequence[LoggedRun]) -> None:
-    """Raise where a finished run is the run itself or one that was given before."""
-    if any(np.array_equal(log.losses, other.losses) for other in others):
-        raise DataError(
-            f"{argument('like')} takes the logs of other runs, each once; got the log of this run "
-            "or one log twice; give each finished run once."
-        )
-
-
-def _require_same_peak(plan: Plan, other: Plan, *, tuned: bool) -> None:
-    if tuned or plan.peak is None or other.peak is None:
-        return
-    if abs(math.log(plan.peak / other.peak)) > SAME_PEAK_LOG:
-        raise DataError(
-            "a finished run must have the peak rate of this one, relative to the best of its "
-            f"size: its peak is {format_quantity(other.peak)} and this one's "
-            f"{format_quantity(plan.peak)}, and a run at another rate misleads; leave it out, or "
-            f"say that both rates are the best of their sizes: {argument('tuned', True)}."
-        )
-
-
 def _landing(
-    log: LoggedRun, plan: Plan, total: float, finished: Sequence[_Finished], level: float
+    log: LoggedRun, plan: Plan, total: float, finished: Sequence[FinishedRun], level: float
 ) -> Landing:
     schedule, now = plan.schedule, float(log.steps[-1])
     path = schedule.path(schedule.steps)
@@ -364,10 +311,8 @@ def _landing(
     if isinstance(fitted, str):
         return replace(result, refusal=fitted)
     prior = landing_prior(plan.peak)
-    shapes = [shape for run in finished if (shape := _shape_for(run, plan, total)) is not None]
-    posterior = landing_posterior(
-        fitted, schedule, end=total, prior=narrowed(prior, shapes) if shapes else prior
-    )
+    prior = prior_like(finished, schedule, total, prior)
+    posterior = landing_posterior(fitted, schedule, end=total, prior=prior)
     points = tuple(zip(fitted.steps.tolist(), fitted.losses.tolist(), strict=True))
     result = replace(result, present=fitted.level, log=points, notes=_notes(result, fitted))
     if posterior is None or (reason := refusal_of(posterior, log.steps)):
@@ -386,7 +331,10 @@ def _landing(
     if is_hidden and not finished and now < total:
         width = _width_with_like(posterior, prior, fitted, log, level)
         result = replace(result, width_with_like=width)
-    return _with_ratio(result, log, plan, total, finished)
+    ratio = ratio_ending(finished, log, schedule, total, level)
+    if ratio is None:
+        return result
+    return replace(result, method="ratio", loss=ratio.loss, interval=ratio.interval, path=())
 
 
 def _notes(result: Landing, log: BinnedLog) -> tuple[str, ...]:
@@ -417,82 +365,3 @@ def _width_with_like(
     mixture = end_of(with_one, log.steps)
     lower, upper = mixture.interval(level)
     return float(((upper or 0) - (lower or 0)) / 2 / mixture.quantile(0.5))
-
-
-def _shape_for(run: _Finished, plan: Plan, total: float) -> tuple[Array, Array] | None:
-    """The shape of a finished run, moved to this one; None where it has none."""
-    fitted = fitted_log(run.log.steps, run.log.losses, run.plan.schedule)
-    if isinstance(fitted, str):
-        raise DataError(f"a finished run cannot be used. {fitted}")
-    shape = finished_shape(fitted, run.plan.schedule, end=run.end)
-    if shape is None:
-        return None
-    schedule, other = plan.schedule, run.plan.schedule
-    progress = schedule.progress(np.array([total])) / other.progress(np.array([run.end]))
-    rates = schedule.rate_sum / other.rate_sum
-    return moved(*shape, progress=float(progress[0]), rates=rates)
-
-
-def _with_ratio(
-    result: Landing, log: LoggedRun, plan: Plan, total: float, finished: Sequence[_Finished]
-) -> Landing:
-    """The plain ratio of finished curves in place of the law, if it told their ends better.
-
-    Each finished run is cut where this one stands, and its end is told by the ratio of the others
-    and by the law with the others.
-    """
-    fraction = result.step / total
-    fractions = np.linspace(plan.schedule.peak_step / total, 1.0, N_PATH)
-    shares = plan.schedule.share(fractions * total)
-    alike = [
-        run
-        for run in finished
-        if np.abs(run.plan.schedule.share(fractions * run.end) - shares).max() < SAME_SHARES
-    ]
-    if len(alike) < 2 or result.loss is None:
-        return result
-    ratios = np.array([_log_ratio(run, fraction) for run in alike])
-    by_ratio, by_law = [], []
-    for i, run in enumerate(alike):
-        others = [other for k, other in enumerate(alike) if k != i]
-        by_ratio.append(ratios[i] - np.delete(ratios, i).mean())
-        cut = run.log.steps <= fraction * run.end
-        part = replace(run.log, steps=run.log.steps[cut], losses=run.log.losses[cut])
-        cut_fitted = fitted_log(part.steps, part.losses, run.plan.schedule)
-        shapes = [s for other in others if (s := _shape_for(other, run.plan, run.end))]
-        law = None
-        if not isinstance(cut_fitted, str):
-            prior = narrowed(landing_prior(run.plan.peak), shapes)
-            law = landing_posterior(cut_fitted, run.plan.schedule, end=run.end, prior=prior)
-        if law is None:
-            return result
-        end = _smoothed(run.log, run.end)
-        by_law.append(math.log(end / end_of(law, part.steps).quantile(0.5)))
-    error = math.sqrt(float(np.mean(np.square(by_ratio))))
-    if error >= math.sqrt(float(np.mean(np.square(by_law)))):
-        return result
-    center = math.log(_smoothed(log, result.step)) + ratios.mean()
-    noise = 1.4826 * np.median(np.abs(np.diff(np.log(log.losses[-MIN_LOSSES:]))))
-    half = float(
-        special.stdtrit(len(alike) - 1, 0.5 + result.level / 2) * math.hypot(error, noise)
-    )
-    return replace(
-        result,
-        method="ratio",
-        loss=math.exp(center),
-        interval=Interval.around_log(center, half),
-        width_with_like=None,
-        path=(),
-    )
-
-
-def _smoothed(log: LoggedRun, step: float) -> float:
-    """The loss at a step: the mean of the last 2 % up to it."""
-    near = (log.steps <= step) & (log.steps >= (1 - END_SHARE) * step)
-    if not near.any():
-        return float(np.interp(step, log.steps, log.losses))
-    return float(log.losses[near].mean())
-
-
-def _log_ratio(run: _Finished, fraction: float) -> float:
-    return math.log(_smoothed(run.log, run.end) / _smoothed(run.log, fraction * run.end))

@@ -45,7 +45,7 @@ def test_a_landing_says_where_the_loss_ends(landing, half):
     assert landing.peak == pytest.approx(5e-4)
     assert 0 < landing.drop < 0.16
     steps, medians, lowers, uppers = np.array(landing.path).T
-    assert (steps[0] > 5000) & (steps[-1] == TOTAL)
+    assert (steps[0], steps[-1]) == (5000, TOTAL)
     assert (lowers < medians).all()
     assert (medians < uppers).all()
     assert medians[-1] == pytest.approx(landing.loss, rel=1e-3)

@@ -40,7 +40,7 @@ test: lint  ## Lint, types and the quick tests
 test-slow: $(TESTED)  ## The other tests: simulations, studies, the browser
 	$(BIN)/pytest -m slow --timeout 1800 -n 2 --dist worksteal
 
-test-all: $(TESTED)  ## All tests, quick and slow, which are collected once
+test-all: lint  ## Lint, types and all tests, which are collected once
 	$(BIN)/pytest -m "" --timeout 1800 -n 2 --dist worksteal
 
 lint: $(TESTED)  ## Style and types

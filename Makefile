@@ -18,8 +18,8 @@ CPU_TORCH = $(BIN)/pip install -q -c constraints.txt torch==$(shell sed -n 's/^t
 LOCKED := $(addsuffix $() Makefile,$(shell which flock 2>/dev/null)) $(MAKE) --no-print-directory IS_LOCKED=1
 
 .DEFAULT_GOAL := help
-.PHONY: help report test test-slow test-all lint floors contract backtest bench bench-check calibrate \
-	bench-batch bench-compute soak docs clean
+.PHONY: help report test test-slow lint floors contract backtest bench bench-check calibrate bench-batch \
+	bench-compute soak docs clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { sub("%", "NAME", $$1); printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,18 +30,15 @@ study-%: $(INSTALLED)  ## Run or resume the study NAME of studies/, then write i
 	$(BIN)/extrap study run $(or $(wildcard studies/$*/study.py),studies/$*.py)
 
 # one thread a process: two processes of two threads on two cores are ten times slower
-test test-slow test-all: export OMP_NUM_THREADS = 1
+test test-slow: export OMP_NUM_THREADS = 1
 # a start of the command compiles the package anew where no bytecode may be written
-test test-slow test-all: export PYTHONDONTWRITEBYTECODE =
+test test-slow: export PYTHONDONTWRITEBYTECODE =
 
 test: lint  ## Lint, types and the quick tests
 	$(BIN)/pytest -n 2 --dist worksteal
 
 test-slow: $(TESTED)  ## The other tests: simulations, studies, the browser
 	$(BIN)/pytest -m slow --timeout 1800 -n 2 --dist worksteal
-
-test-all: lint  ## Lint, types and all tests, which are collected once
-	$(BIN)/pytest -m "" --timeout 1800 -n 2 --dist worksteal
 
 lint: $(TESTED)  ## Style and types
 	$(BIN)/ruff check

@@ -45,17 +45,13 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out the tests marked `gpu` or `pretended` on a device that they do not run on.
-
-    Slow ones come first: what processes share out at the end is short.
-    """
+    """Leave out the tests marked `gpu` or `pretended` on a device that they do not run on."""
     device = config.getoption("--device")
     others = {"gpu"} if device == "cpu" else set()
     others |= {PRETENDED} if device != PRETENDED else set()
     left_out = [item for item in items if any(map(item.get_closest_marker, others))]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 ALLOWED_SKIPS = Path(__file__).with_name("allowed_skips.txt")

@@ -198,9 +198,9 @@ def test_no_table_breaks_a_forecast(start):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", [1000, 1500])
+@pytest.mark.parametrize("start", [*range(1000, 1250, 50), *range(1500, 1750, 50)])
 def test_no_table_of_five_hundred_breaks_a_forecast(start):
-    assert attack(range(start, start + 250)) >= 100
+    assert attack(range(start, start + 50)) >= 20
 
 
 @pytest.mark.parametrize("loss", [4.89e298, 1e30, math.inf, -math.inf])

@@ -88,6 +88,11 @@ ANALYSES = {
 }
 
 
+@cache
+def of_runs(analysis):
+    return ANALYSES[analysis](extrap.read_runs(SWEEP))
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("inputs")
@@ -108,8 +113,7 @@ def test_runs_are_the_same_in_every_form(folder, form):
 @pytest.mark.parametrize("form", ["path", "frames", "studies by name"])
 @pytest.mark.parametrize("analysis", ANALYSES)
 def test_analyses_take_every_form(folder, analysis, form):
-    made = ANALYSES[analysis]
-    assert made(FORMS[form](folder)) == made(extrap.read_runs(SWEEP))
+    assert ANALYSES[analysis](FORMS[form](folder)) == of_runs(analysis)
 
 
 def test_an_allocation_takes_keywords_and_lists(monkeypatch):

@@ -65,7 +65,7 @@ class LossModel:
             posterior.
         local: The law as the largest sizes see it; None with a posterior.
         local_weight: Its share in the forecast, from the runs' own last doublings; below the
-            largest fitted size it falls in proportion. 1 says that no law of the family fits.
+            largest fitted size it falls in proportion. 1 says that the family fits far worse.
         discrepancy: Structural error as a share of the predicted change; with a span, of one as
             far beyond the sweep as that.
         posterior: Averaged laws; where there are any, the forecast is theirs.
@@ -92,7 +92,7 @@ class LossModel:
 
     @property
     def is_local_only(self) -> bool:
-        """Whether no law of the family fits, so that the local law is all of the forecast."""
+        """Whether the local law is all of the forecast, as the family fits far worse."""
         return self.local_weight == 1
 
     @property

@@ -710,7 +710,7 @@ def forecast(
     if faulty:
         sound = without if len(faulty) == len(outliers) else _fit_without(runs, faulty, make)
     size = whole.default_targets()[0]
-    points = [None if fitted is None else fitted.at(**size) for fitted in (without, whole)]
+    points = [None if fitted is None else fitted._point(size)[0] for fitted in (without, whole)]
     flags = outlier_flags(outliers, runs, left_out=faulty if sound else (), points=points)
     sound = _completed(sound or whole)
     return replace(sound, flags=(*sound.flags, *flags))

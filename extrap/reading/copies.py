@@ -33,15 +33,15 @@ def _is_backed_up(source: Path, copy: Path) -> bool:
     """Copy a file; False if a killed writer's transaction must be rolled back first."""
     address = f"file:{quote(str(source.absolute()))}?mode=ro"
     reading = sqlite3.connect(address, uri=True, timeout=TIMEOUT_S)
-    with closing(reading), closing(sqlite3.connect(copy)) as target:
+    with closing(reading):
         try:
             reading.execute("BEGIN")
-            reading.execute("SELECT * FROM sqlite_master").fetchone()  # `backup` waits forever
-            reading.backup(target)
+            reading.execute("SELECT * FROM sqlite_master").fetchone()  # from now on nobody writes
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_READONLY_ROLLBACK:
                 raise
             return False
+        shutil.copyfile(source, copy)
     return True
 
 

@@ -27,6 +27,7 @@ import math
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
+from itertools import chain
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -399,9 +400,11 @@ def _points(study: StoredStudy, trial: FrozenTrial) -> list[Sequence[float]]:
     """Step and loss of every point of a curve, and the moments of gradients measured there."""
     if not study.is_ours:
         return list(trial.intermediate_values.items())
-    moments = {step: values for step, *values in trial.user_attrs.get(GRADIENTS_KEY, [])}
-    points = trial.user_attrs.get(CURVE_KEY, [])
-    return [(step, loss, *moments.get(step, ())) for step, loss in points]
+    curve, gradients = (trial.user_attrs.get(key, []) for key in (CURVE_KEY, GRADIENTS_KEY))
+    if not gradients:  # a study has a million points
+        return curve
+    moments = {step: values for step, *values in gradients}
+    return [(step, loss, *moments.get(step, ())) for step, loss in curve]
 
 
 def _order_of_tuned(study: StoredStudy) -> list[str]:
@@ -460,7 +463,7 @@ def _are_points(points: object, n: int) -> bool:
         isinstance(points, list | tuple)
         and set(map(type, points)) <= {list, tuple}
         and set(map(len, points)) <= {n}
-        and {type(value) for point in points for value in point} <= {int, float}
+        and set(map(type, chain.from_iterable(points))) <= {int, float}
     )
 
 

@@ -360,7 +360,7 @@ class Point(Encoded):
 
     @property
     def imprecise(self) -> dict[str, str]:
-        """`loss` or tuned column, given although little is known of it → why."""
+        """`loss`, if it is given although little is known of it → why."""
         return self._reasons(IMPRECISE)
 
     def _reasons(self, code: str) -> dict[str, str]:

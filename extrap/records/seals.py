@@ -24,34 +24,50 @@ digits than rounding changes."""
 
 def seal(document: Mapping[str, Any]) -> dict[str, Any]:
     """A JSON document with its content hash, and a hash of every field."""
-    fields = {**document, "content_hash": content_hash(document)}
-    return {**fields, "seal": _hashes(fields)}
+    texts = _texts(document)
+    content = _hash_of_content(texts)
+    hashes = _hashes({**texts, "content_hash": _canonical(content)})
+    return {**document, "content_hash": content, "seal": hashes}
 
 
 def verify(document: Mapping[str, Any]) -> None:
     """Raise a `ValueError` that names the fields that were changed after a document was sealed."""
-    written, current = document.get("seal"), _hashes(document)
+    texts = _texts(document)
+    written, current = document.get("seal"), _hashes(texts)
     if not isinstance(written, Mapping):
         raise ValueError("seal: missing")
     changed = [key for key in {**written, **current} if written.get(key) != current.get(key)]
-    if not changed and document.get("content_hash") != content_hash(document):
+    if not changed and document.get("content_hash") != _hash_of_content(texts):
         changed = ["content_hash"]
     if changed:
         raise ValueError(f"{', '.join(changed)}: changed after it was written")
 
 
-def _hashes(document: Mapping[str, Any]) -> dict[str, str]:
-    return {key: canonical_hash(value) for key, value in document.items() if key != "seal"}
-
-
 def content_hash(document: Mapping[str, Any]) -> str:
     """The hash of what a document says, whenever it was written."""
-    return canonical_hash({k: v for k, v in document.items() if k not in BESIDE_CONTENT})
+    return _hash_of_content(_texts(document))
 
 
-def canonical_hash(value: Any) -> str:
-    """SHA-256 over JSON with sorted keys and numbers of ten digits."""
-    text = json.dumps(_rounded(value), sort_keys=True, allow_nan=False)
+def _hashes(texts: Mapping[str, str]) -> dict[str, str]:
+    return {key: _hash(text) for key, text in texts.items()}
+
+
+def _hash_of_content(texts: Mapping[str, str]) -> str:
+    """Of the JSON object with these fields, less those that do not count."""
+    fields = sorted((k, text) for k, text in texts.items() if k not in BESIDE_CONTENT)
+    return _hash("{" + ", ".join(f"{json.dumps(key)}: {text}" for key, text in fields) + "}")
+
+
+def _texts(document: Mapping[str, Any]) -> dict[str, str]:
+    return {key: _canonical(value) for key, value in document.items() if key != "seal"}
+
+
+def _canonical(value: Any) -> str:
+    """JSON with sorted keys and numbers of ten digits."""
+    return json.dumps(_rounded(value), sort_keys=True, allow_nan=False)
+
+
+def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 

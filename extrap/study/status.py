@@ -259,12 +259,12 @@ def time_left(sizes: Sequence[tuple[SizeStatus, float]], n_workers: int) -> floa
     """
     measured = [(status.size, seconds) for status, seconds in sizes if seconds > 0]
     total = 0.0
-    for size, seconds in sizes:
-        if size.n_left:
-            run_s = seconds if seconds > 0 else _extrapolated(size.size, measured)
+    for status, seconds in sizes:
+        if status.n_left:
+            run_s = seconds if seconds > 0 else _extrapolated(status.size, measured)
             if run_s is None:
                 return None
-            total += run_s * size.n_left
+            total += run_s * status.n_left
     return total / max(1, n_workers)
 
 

@@ -12,12 +12,14 @@ from matplotlib import pyplot as plt
 
 import extrap
 from extrap.analyses.sweep.answer import answer_row
+from extrap.analyses.sweep.page import forecast_page
 from extrap.analyses.sweep.tables import straight_line_blocks
 from extrap.cli import main
 from extrap.forecasting import forecast
 from extrap.forecasting.documents import content_hash, load_forecast, save_forecast
 from extrap.reading import read_runs
 from extrap.records import Measure
+from tests.analyses.conftest import figures, opened
 from tests.reading.messy import sweep, two, wandb_export
 
 TABLE = sweep()
@@ -81,10 +83,12 @@ def test_frames_hold_the_straight_lines_of_a_notebook(made):
         assert found == pytest.approx((at["mean"], at["obs_ci_lower"], at["obs_ci_upper"]))
 
 
-def test_a_page_says_why_a_straight_line_differs_and_has_none_from_two_sizes(made, tmp_path):
-    text = made.report(tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "<summary>Straight line</summary>" in text
-    assert "At width 4096 its loss is 15 % below that" in text.replace("\u00a0", " ")
+def test_a_page_says_why_a_straight_line_differs_and_has_none_from_two_sizes(made):
+    table, why = straight_line_blocks(made, [answer_row(made, made.at(4096))])
+    loss, off = made.straight_lines({"width": 4096.0})["loss"], figures(why.text)[1]
+    assert figures(table.rows[0][2]) == pytest.approx([loss.value, *loss.ci], rel=1e-3)
+    assert 1 - off / 100 == pytest.approx(loss.value / made.at(4096).loss, abs=0.005)
+    assert why in opened(forecast_page(made).blocks)
     few = replace(made, optima=made.optima[:2])
     assert few.straight_lines({"width": 4096.0})["loss"] == Measure()
     assert straight_line_blocks(few, [answer_row(few, made.at(4096))]) == []

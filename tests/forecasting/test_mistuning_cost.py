@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
@@ -14,12 +13,13 @@ import pytest
 import extrap
 from benchmarks.calibrate import CheckedSweep, draw
 from extrap.analyses.sweep.answer import transfer_answer
-from extrap.cli import main
+from extrap.analyses.sweep.cost_page import cost_blocks
+from extrap.analyses.sweep.page import forecast_page
 from extrap.fitting.run_costs import read_run_cost
 from extrap.fitting.surface.draws import SurfaceDraws
 from extrap.forecasting.mistuning_cost import cost
 from extrap.records.codec import document
-from extrap.reporting.text import result_text
+from tests.analyses.conftest import figures, plain, tables_of
 from tests.checking.byhand import EVEN, LARGE, KnownDraws, by_hand, loss_at, of_rate, sweep
 
 SWEEP = Path(__file__).parents[2] / "examples" / "sweep.csv"
@@ -66,8 +66,8 @@ def exact(*, draws=ExactDraws, **changes):
 
 
 @pytest.mark.parametrize("width", [512.0, 1024.0])
-def test_keeping_the_small_widths_rate_costs_one_number_in_every_place(width, tmp_path, capsys):
-    """The forecast's answer, `cost`, `check`, the page and their text, on the default sweep."""
+def test_keeping_the_small_widths_rate_costs_one_number_in_every_place(width):
+    """The forecast's answer, `cost`, `check` and the page, on the default sweep."""
     made, at = shipped(), {"width": width}
     point = made.at(**at)
     (stated,), (carried,) = point.kept_smallest, point.transfer
@@ -84,16 +84,14 @@ def test_keeping_the_small_widths_rate_costs_one_number_in_every_place(width, tm
     run = pd.DataFrame([{**at, "lr": stated.kept, "seed": 9, "loss": loss}])
     (verdict,) = extrap.check(made, run)
     assert verdict.evidence["expected_excess"] == pytest.approx(expected[0])
-    answer = transfer_answer(made, point)
-    assert main(["cost", str(SWEEP), "--size", "width", "--tune", "lr", "--at", f"{width:g}"]) == 0
-    of_cost = capsys.readouterr().out
-    page = made.report(tmp_path / "page.html", at=width).read_text(encoding="utf-8")
-    number, interval = re.search(
-        r"cost ([\d.]+ %) in loss \(95 %: ([\d.]+ % to [\d.]+ %)\)", answer.replace("\xa0", " ")
-    ).groups()
-    assert float(number[:-2]) == pytest.approx(100 * expected[0], rel=0.05)
-    assert re.search(rf"best at width 16 +{number} \({interval}\)", of_cost.replace("\xa0", " "))
-    assert page.replace("\xa0", " ").replace("&nbsp;", " ").count(interval) >= 2
+    answer, page = transfer_answer(made, point), forecast_page(made, at=[at])
+    _, _, number, _, *interval = figures(answer)
+    assert [number, *interval] == pytest.approx([100 * share for share in expected], rel=0.05)
+    assert page.answer.text.endswith(answer)
+    for blocks in (cost_blocks(cost(made, at=at)), page.blocks):
+        rows = [row for table in tables_of(blocks).values() for row in table.rows]
+        (costs,) = [row[1] for row in rows if plain(row[0]).endswith("best at width 16")]
+        assert figures(costs) == [number, *interval]
 
 
 def test_a_value_costs_what_the_parabola_and_the_power_laws_say():
@@ -174,7 +172,7 @@ def test_compute_is_a_share_where_it_grows_by_a_tenth(power, knows):
     result = cost(made, at=LARGE, tuned={"lr": 0.01})
     assert result.knows_compute == knows
     assert any(flag.startswith("cost-does-not-grow") for flag in result.flags) != knows
-    assert ("compute" in result_text(result).splitlines()[0]) == knows
+    assert ("compute" in cost_blocks(result)[0].text) == knows
 
 
 def test_a_run_costs_what_the_table_says_and_beyond_it_the_last_slope():

@@ -1,5 +1,6 @@
 """Parameters, tokens and compute: by their names, units, logarithms, ratios and symbols."""
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 import extrap
 from benchmarks.sweeps import simulate
+from extrap.analyses.allocation import law
 from extrap.errors import DataError
 from extrap.reading import read_runs
 from extrap.reading.names import from_logarithm, header_unit, kind_of
@@ -15,6 +17,12 @@ from extrap.reading.names import from_logarithm, header_unit, kind_of
 CASES = Path(__file__).parents[3] / "shared" / "cases2"
 PARAMS, TOKENS = (3e7, 1e8, 3e8, 1e9, 3e9), (1e9, 3e9, 1e10, 3e10, 1e11)
 BUDGET = 1e22
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch):
+    """A bootstrap of few replicates: no interval is tested here."""
+    monkeypatch.setattr(law, "N_REPLICATES", 60)
 
 
 def case(name):
@@ -44,6 +52,16 @@ def profiles(size="params"):
     return table if size == "width" else table.assign(params=params).drop(columns="width")
 
 
+@cache
+def split_of_grid():
+    return extrap.allocate(grid(), flops=BUDGET)
+
+
+@cache
+def split_of_profiles():
+    return extrap.allocate(profiles(), flops=1e21)
+
+
 def question(source, **options):
     with pytest.raises(DataError) as caught:
         extrap.allocate(source, flops=BUDGET, **options)
@@ -66,7 +84,7 @@ def question(source, **options):
     ],
 )
 def test_counts_are_known_by_name_and_unit_and_said(params, tokens, units):
-    table, plain = grid(), extrap.allocate(grid(), flops=BUDGET)
+    table, plain = grid(), split_of_grid()
     table = table.assign(params=table["params"] / units[0], tokens=table["tokens"] / units[1])
     table = table.rename(columns={"params": params, "tokens": tokens})
     for named in ({}, {"params": params, "tokens": tokens}):
@@ -103,7 +121,7 @@ def test_a_ratio_is_turned_into_tokens_and_never_taken_for_them(ratio):
 
 def test_a_ratio_beside_the_symbol_of_parameters_is_turned_into_tokens():
     table = grid().assign(ratio=lambda t: t["tokens"] / t["params"]).drop(columns="tokens")
-    plain = extrap.allocate(grid(), flops=BUDGET).params.value
+    plain = split_of_grid().params.value
     for params, ratio in (("N", "D/N"), ("size", "D/N ratio")):
         renamed = table.rename(columns={"params": params, "ratio": ratio})
         found = extrap.allocate(renamed, flops=BUDGET, params=params)
@@ -189,7 +207,7 @@ def test_compute_is_the_size_where_one_value_of_it_holds_several_models():
 )
 def test_compute_is_known_by_its_unit(compute, unit):
     table = profiles()
-    plain = extrap.allocate(table, flops=1e21).params.value
+    plain = split_of_profiles().params.value
     table = table.assign(flops=table["flops"] / unit).rename(columns={"flops": compute})
     made = extrap.forecast(table)
     assert made.runs.tuned == ("params",)
@@ -220,13 +238,11 @@ def test_the_symbols_of_sizes_and_compute_are_those_of_papers():
     made = extrap.forecast(table)
     assert (made.runs.sizes, made.runs.tuned) == (("C",), ("N",))
     found = extrap.allocate(table, flops=1e21)
-    assert found.params.value == pytest.approx(
-        extrap.allocate(profiles(), flops=1e21).params.value
-    )
+    assert found.params.value == pytest.approx(split_of_profiles().params.value)
 
 
 def test_tokens_follow_from_compute_where_an_allocation_asks_for_them():
-    found = extrap.allocate(profiles(), flops=1e21)
+    found = split_of_profiles()
     direct = extrap.allocate(
         profiles().assign(tokens=lambda t: t["flops"] / (6 * t["params"])), flops=1e21
     )
@@ -251,7 +267,7 @@ def test_compute_that_follows_from_the_size_is_no_axis():
 
 
 def test_estimators_that_agree_to_two_hundredths_do_not_disagree():
-    found = extrap.allocate(profiles(), flops=1e21)
+    found = split_of_profiles()
     exponents = [each.exponent.value for each in found.estimators.values()]
     assert len(exponents) == 2
     assert abs(exponents[0] - exponents[1]) < 0.02

@@ -6,7 +6,6 @@ import pytest
 from extrap.analyses.coordinates.page import coordinate_blocks
 from extrap.records import Recipe
 from extrap.records.codec import document
-from extrap.reporting.text import blocks_text
 from extrap.training import coordinate_check
 from tests.study import trials
 
@@ -36,8 +35,9 @@ def test_changes_are_flat_under_mup(optimizer, widths):
     assert all(abs(c.slope) < 0.3 for c in found.coordinates)
     names = [c.name for c in found.coordinates]  # in the order of the computation
     assert (names[0], names[-1], len(names)) == ("embedding.weight", "mlp.output.weight", 5)
-    text = blocks_text(coordinate_blocks(found))
-    assert all(name in text for name in ("mup", "flat", *names))
+    _, table = coordinate_blocks(found)
+    assert [(row[0], row[-1]) for row in table.rows] == [(name, "flat") for name in names]
+    assert table.note.startswith(f"mup rule, {optimizer}, ")
 
 
 def test_a_change_that_is_not_finite_is_called_diverged():
@@ -46,14 +46,13 @@ def test_a_change_that_is_not_finite_is_called_diverged():
     assert not found.is_flat
     written = json.loads(json.dumps(document(found), allow_nan=False))
     assert None in {c["slope"] for c in written["coordinates"]}
-    assert "diverge" in blocks_text(coordinate_blocks(found)).splitlines()[0]
+    assert "diverge" in coordinate_blocks(found)[0].text
 
 
 def test_one_seed_has_no_standard_error():
     found = check(replace(SPEC, sizes={"width": (8, 16)}, seeds=(0,)))
     assert {c.slope_se for c in found.coordinates} == {None}
-    table = blocks_text(coordinate_blocks(found)).partition("Flat:")[0]
-    assert "±" not in table
+    assert not any("±" in cell for row in coordinate_blocks(found)[1].rows for cell in row)
 
 
 def test_changes_grow_with_width_under_the_standard_rule():

@@ -130,22 +130,28 @@ class SmallStack(Stack):
         return super().advance(start, stop)
 
 
+def prune_two(step, losses):
+    return [step != 6 or i not in (1, 7) for i in range(len(losses))]
+
+
+@pytest.fixture(scope="module")
+def nine_at_once(workload):
+    """Of a pack that fits into the memory, two runs are pruned."""
+    pack = pack_of(workload, seeds=(0, 1, 2))
+    return pack, alone(pack, at_once=9, on_eval=prune_two)
+
+
 @pytest.mark.parametrize("error", [SmallStack.error, RuntimeError("can't allocate memory: 8 GB")])
-def test_out_of_memory_divides_the_pack_and_goes_on(workload, monkeypatch, error):
-    pack, pruned = pack_of(workload, seeds=(0, 1, 2)), (1, 7)
-
-    def prune(step, losses):
-        return [step != 6 or i not in pruned for i in range(len(losses))]
-
-    expected = alone(pack, at_once=9, on_eval=prune)
-    assert [i for i, run in enumerate(expected) if run.status == "pruned"] == list(pruned)
+def test_out_of_memory_divides_the_pack_and_goes_on(nine_at_once, monkeypatch, error):
+    pack, expected = nine_at_once
+    assert [i for i, run in enumerate(expected) if run.status == "pruned"] == [1, 7]
     monkeypatch.setattr(SmallStack, "error", error)
     monkeypatch.setattr(parts, "Stack", SmallStack)
     heard = []
 
     def hear(step, losses):
         heard.append((step, losses))
-        return prune(step, losses)
+        return prune_two(step, losses)
 
     assert alone(pack, at_once=9, on_eval=hear) == expected
     assert {len(losses) for _, losses in heard} == {9}

@@ -316,9 +316,9 @@ def _pairs(difference: SizeDifference) -> str:
     )
 
 
-def _short(difference: SizeDifference) -> str:
+def _short(decisive: SizeDifference) -> str:
     """A difference with two digits, whole percents from ten on."""
-    return format_percent(difference.difference.value or 0.0, digits=2)
+    return format_percent(decisive.difference.value or 0.0, digits=2)
 
 
 def _percent(measure: Measure, level: str = "") -> str:

@@ -35,8 +35,8 @@ WORTH_TELLING = 0.01
 """Relative difference from which a recommended value is explained."""
 _LOCAL_LAW = "a local law, in which the largest sizes count most,"
 _LOCAL_ALONE = (
-    "No law follows all sizes, so the loss forecast is that of the local law alone, in which the "
-    "largest sizes count most"
+    "The loss forecast is that of the local law alone, in which the largest sizes count most: the "
+    "laws of all sizes fit far worse"
 )
 
 

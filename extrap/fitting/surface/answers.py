@@ -45,19 +45,17 @@ class Answer:
         return "costs" if self.mistuned > MOST_COST else ""
 
 
-def answer(draws: SizeDraws, *, level: float = 0.9) -> Answer:
-    """The values of the smallest expected cost, by a grid over each column in turn.
+def values_to_use(draws: SizeDraws) -> Array:
+    """The values of the smallest expected cost, log2, (D,): by a grid over each column in turn.
 
     Args:
         draws: At the size.
-        level: Of the intervals.
 
     References:
         Ours: the Bayes decision under the draws.
     """
     n, n_tuned = draws.optimum.shape
     rows = np.linspace(0, n - 1, min(N_JUDGED, n)).astype(int)
-    low, high = np.quantile(draws.optimum, [0.5 - level / 2, 0.5 + level / 2], axis=0)
     first, last = draws.reach()
     values = np.median(draws.optimum, axis=0)
     for _ in range(1 if n_tuned == 1 else ROUNDS):
@@ -66,6 +64,18 @@ def answer(draws: SizeDraws, *, level: float = 0.9) -> Answer:
             tries[:, j] = np.linspace(first[j], last[j], N_TRIED_VALUES)
             costs = draws.costs(tries, rows)
             values = tries[int(np.argmin(costs.mean(axis=0)))]
+    return np.asarray(values)
+
+
+def answer(draws: SizeDraws, *, level: float = 0.9) -> Answer:
+    """What the draws say of the values to use and of the optimum.
+
+    Args:
+        draws: At the size.
+        level: Of the intervals.
+    """
+    values = values_to_use(draws)
+    low, high = np.quantile(draws.optimum, [0.5 - level / 2, 0.5 + level / 2], axis=0)
     extra = draws.excesses(values[None])[:, 0] - best_reachable(draws, values)
     return Answer(
         values=values,

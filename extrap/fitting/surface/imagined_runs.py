@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from extrap.fitting.seed_noise import Noise
-from extrap.fitting.surface.answers import answer
+from extrap.fitting.surface.answers import values_to_use
 from extrap.fitting.surface.draws import SizeDraws, SurfaceDraws
 from extrap.fitting.surface.surface import CENSORED_EXCESS
 from extrap.laws.base import Array
@@ -138,7 +138,7 @@ def expect_sizes(
         cell = cell.ravel()
         n, n_diverged = np.bincount(cell), np.bincount(cell, rows["status"] == "diverged")
         there = None if draws is None else draws.at(np.log2([size[c] for c in runs.sizes]))
-        goal = np.zeros(0) if there is None else answer(there).values
+        goal = np.zeros(0) if there is None else values_to_use(there)
         moved = goal - expected[len(groups) - 1].goal if is_larger else 0.0
         expected.append(
             ExpectedSize(

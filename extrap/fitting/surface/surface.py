@@ -22,7 +22,7 @@ from extrap.fitting.surface.cost_shape import (
     ASYMMETRY_LIMITS,
     MOST_OCTAVES,
     axes,
-    cost_curve,
+    cost_and_slopes,
     turn_pairs,
 )
 from extrap.fitting.surface.optimum_process import FIRST, OptimumProcess, Spreads
@@ -321,7 +321,7 @@ class Surface:
         ]
         logs = theta[places.curvature] + self.sweep.from_largest @ theta[places.curvature_trend]
         curvature = np.exp((logs + theta[places.size_curvature])[row_size])
-        curves = cost_curve(along, np.clip(of_size, *ASYMMETRY_LIMITS))
+        curves = cost_and_slopes(along, np.clip(of_size, *ASYMMETRY_LIMITS))
         excesses, by_octaves, by_asymmetry = (curvature * part for part in curves)
         rows, slopes = np.arange(len(row_size))[:, None], np.zeros((len(row_size), places.n))
         slopes[rows, places.optimum[row_size]] = -by_octaves @ matrix

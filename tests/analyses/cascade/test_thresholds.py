@@ -10,7 +10,6 @@ from scipy import stats
 from extrap.analyses.cascade import cascade, clustered_mean
 from extrap.analyses.cascade.page import cascade_blocks
 from extrap.records.codec import document
-from extrap.reporting.text import blocks_text
 
 
 def simulate(n, rng, *, is_useful=True):
@@ -113,13 +112,13 @@ def test_a_quality_missed_where_it_is_judged_is_flagged(kind):
     value = sign * (found.chosen.quality.value or 0.0)
     assert (found.is_reached, found.chosen.threshold, value < 0.6) == (True, 1.0, True)
     (flag,) = found.flags
-    assert flag.startswith("judged-quality-missed: ")
     assert "chance would not explain" in flag
     assert document(found)["flags"] == [flag]
-    assert "[judged-quality-missed (" in blocks_text(cascade_blocks(found))
+    (warning,) = cascade_blocks(found)[-1].items
+    assert (warning.name, f"{warning.name}: {warning.detail}") == ("judged-quality-missed", flag)
     kept = cascade(pd.DataFrame(table | {f"{kind}_small": sign * sure}), cost_large=20)
     assert kept.flags == ()
-    assert "warning:" not in blocks_text(cascade_blocks(kept))
+    assert cascade_blocks(kept)[-1].items == ()
 
 
 def test_the_flag_says_whether_chance_explains_the_miss():

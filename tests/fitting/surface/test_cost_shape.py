@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from extrap.fitting.surface.cost_shape import axes, cost_curve, excess
+from extrap.fitting.surface.cost_shape import axes, cost_and_slopes, cost_curve, excess
 
 STEP = 1e-6
 
@@ -14,9 +14,10 @@ STEP = 1e-6
 @pytest.mark.parametrize("asymmetry", [-0.8, -1e-5, 0.0, 1e-5, 0.5])
 def test_slopes_are_those_of_differences(octaves, asymmetry):
     def curve(u, r):
-        return cost_curve(np.array(u), np.array(r))[0]
+        return cost_curve(np.array(u), np.array(r))
 
-    _, by_octaves, by_asymmetry = cost_curve(np.array(octaves), np.array(asymmetry))
+    cost, by_octaves, by_asymmetry = cost_and_slopes(np.array(octaves), np.array(asymmetry))
+    assert cost == curve(octaves, asymmetry)
     by_u = (curve(octaves + STEP, asymmetry) - curve(octaves - STEP, asymmetry)) / (2 * STEP)
     by_r = (curve(octaves, asymmetry + STEP) - curve(octaves, asymmetry - STEP)) / (2 * STEP)
     assert by_octaves == pytest.approx(by_u, rel=1e-4)
@@ -25,10 +26,10 @@ def test_slopes_are_those_of_differences(octaves, asymmetry):
 
 def test_the_curve_is_its_closed_form_and_a_parabola_near_the_optimum():
     a = 0.5 * 3
-    assert cost_curve(np.array(-3.0), np.array(0.5))[0] == pytest.approx(
+    assert cost_curve(np.array(-3.0), np.array(0.5)) == pytest.approx(
         (math.exp(a) - 1 - a) / 0.5**2
     )
-    assert cost_curve(np.array(0.01), np.array(0.3))[0] == pytest.approx(0.01**2 / 2, rel=1e-2)
+    assert cost_curve(np.array(0.01), np.array(0.3)) == pytest.approx(0.01**2 / 2, rel=1e-2)
 
 
 def test_costs_add_up_along_turned_axes():

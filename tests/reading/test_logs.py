@@ -94,3 +94,58 @@ def test_a_loss_and_a_step_are_made_by_formulas(tmp_path):
     assert heard(tmp_path / "a.jsonl", let=["loss = a - b"]) == [(1.0, 1.5)]
     with pytest.raises(DataError, match="'a'"):
         heard(tmp_path / "a.jsonl", let=["a = 2 * b"])
+
+
+def whole(path, *, rate=None, **options):
+    return LogReader(path, **options).read_all(rate=rate)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_a_whole_log_has_its_learning_rates(tmp_path, name):
+    rows = [{"step": 10, "loss": 3.5, "lr": 0.25}, {"step": 20, "loss": 3.25, "lr": 0.5}]
+    append_rows(tmp_path / name, rows)
+    run = whole(tmp_path / name)
+    assert (run.steps.tolist(), run.losses.tolist()) == ([10, 20], [3.5, 3.25])
+    assert (run.rate_steps.tolist(), run.rates.tolist()) == ([10, 20], [0.25, 0.5])
+    assert run.total_steps is None
+
+
+def test_rates_in_rows_of_their_own_are_read_and_steps_that_go_back_are_left_as_they_are(tmp_path):
+    append(tmp_path / "a.csv", "step,loss,lr\n10,3.5,\n10,,.5\n20,3,\n15,3.25,\n20,,.25\n30,,\n")
+    run = whole(tmp_path / "a.csv")
+    assert run.steps.tolist() == [10, 20, 15]
+    assert (run.rate_steps.tolist(), run.rates.tolist()) == ([10, 20], [0.5, 0.25])
+
+
+def test_of_several_columns_of_rates_one_is_named_unless_they_are_equal(tmp_path):
+    append(tmp_path / "a.csv", "step,loss,optim/lr,head/lr\n10,3.5,.5,.25\n20,3,.5,.125\n")
+    with pytest.raises(DataError, match="optim/lr, head/lr"):
+        whole(tmp_path / "a.csv")
+    assert whole(tmp_path / "a.csv", rate="head/lr").rates.tolist() == [0.25, 0.125]
+    with pytest.raises(DataError, match="'nope'"):
+        whole(tmp_path / "a.csv", rate="nope")
+    append(tmp_path / "b.csv", "step,loss,optim/lr,head/lr\n10,3.5,.5,.5\n20,3,.25,.25\n")
+    assert whole(tmp_path / "b.csv").rates.tolist() == [0.5, 0.25]
+    append(tmp_path / "c.csv", "step,loss\n10,3.5\n")
+    assert whole(tmp_path / "c.csv").rates.tolist() == []
+
+
+def test_a_whole_log_of_a_metric_that_is_maximised(tmp_path):
+    append(tmp_path / "a.csv", "step,acc\n10,.5\n20,.75\n")
+    assert whole(tmp_path / "a.csv", loss="acc", maximised=True).losses.tolist() == [0.5, 0.25]
+
+
+@pytest.mark.parametrize("content", ["", "step,loss\n", "step,loss"])
+def test_a_log_without_a_row_is_refused_as_a_whole(tmp_path, content):
+    append(tmp_path / "a.csv", content)
+    with pytest.raises(DataError, match="no row"):
+        whole(tmp_path / "a.csv")
+    with pytest.raises(DataError, match="no row"):
+        whole(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"log_history": 5}', "nonsense"])
+def test_a_state_without_a_history_is_refused(tmp_path, content):
+    append(tmp_path / "trainer_state.json", content)
+    with pytest.raises(DataError, match="log_history"):
+        whole(tmp_path)

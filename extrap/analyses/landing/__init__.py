@@ -27,6 +27,7 @@ ANALYSIS = Analysis(
     package=__name__,
     blocks={"Landing": "page.landing_blocks", "JudgedLanding": "page.judged_blocks"},
     commands={"Check": "command.land_command"},
+    pages={"landing": "end of a run"},
     sealed={"landing": "sealed.judged"},
 )
 

@@ -12,7 +12,7 @@ from extrap.commands.analysis import EXIT_FINE, EXIT_UNDECIDED, Printed, analysi
 
 @analysis(
     "land LOG",
-    "",
+    "output",
     """
     --total-steps FLOAT | Last step of the run; default: what a trainer's state says.
     --schedule constant|linear|cosine|wsd|steps | How the learning rate goes on; default: what the
@@ -46,6 +46,7 @@ def land_command(
     loss: str | None,
     maximise: str | None,
     save: str | None,
+    output: str | None,
     **options: Any,
 ) -> Printed:
     """Forecast where the loss of a running job ends.
@@ -74,4 +75,9 @@ def land_command(
     if save:
         digest = save_landing(landing, log, save, **columns)
         notes.append(f"sealed in {save}, content hash {digest[:HASH_DIGITS_SHOWN]}")
+    if output:
+        from extrap.analyses.landing.page import landing_page
+        from extrap.reporting.html import write_page
+
+        notes.append(f"wrote {write_page(landing_page(landing, log), output)}")
     return Printed(landing, code=EXIT_UNDECIDED if landing.refusal else EXIT_FINE, notes=notes)

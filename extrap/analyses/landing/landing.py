@@ -22,10 +22,9 @@ from extrap.fitting.landing.ending import (
     fitted_log,
     refusal_of,
 )
-from extrap.fitting.landing.posterior import LandingPosterior, landing_posterior
+from extrap.fitting.landing.posterior import LandingPosterior, finished_shape, landing_posterior
 from extrap.fitting.landing.prior import (
     DRIFT,
-    UNINFORMED,
     Prior,
     landing_prior,
     moved,
@@ -337,6 +336,7 @@ def _landing(
         result,
         loss=mixture.quantile(0.5),
         interval=interval,
+        present=posterior.at(np.array([now])).quantile(0.5),
         drop=posterior.drop(),
         path=tuple(_path(posterior, level)),
     )
@@ -355,7 +355,7 @@ def _notes(result: Landing, log: BinnedLog) -> tuple[str, ...]:
 
 
 def _path(posterior: LandingPosterior, level: float) -> list[tuple[float, float, float, float]]:
-    steps = np.linspace(posterior.log.last_step, posterior.end, N_PATH + 1)[1:]
+    steps = np.linspace(posterior.log.last_step, posterior.end, N_PATH + 1)
     rows = []
     for step in steps:
         mixture = posterior.at(np.array([step]))
@@ -383,14 +383,13 @@ def _shape_for(run: _Finished, plan: Plan, total: float) -> tuple[Array, Array] 
     fitted = fitted_log(run.log.steps, run.log.losses, run.plan.schedule)
     if isinstance(fitted, str):
         raise DataError(f"a finished run cannot be used. {fitted}")
-    posterior = landing_posterior(fitted, run.plan.schedule, end=run.end, prior=UNINFORMED)
-    if posterior is None:
+    shape = finished_shape(fitted, run.plan.schedule, end=run.end)
+    if shape is None:
         return None
-    mean, covariance = posterior.shape
     schedule, other = plan.schedule, run.plan.schedule
     progress = schedule.progress(np.array([total])) / other.progress(np.array([run.end]))
     rates = schedule.rate_sum / other.rate_sum
-    return moved(mean, covariance, progress=float(progress[0]), rates=rates)
+    return moved(*shape, progress=float(progress[0]), rates=rates)
 
 
 def _with_ratio(

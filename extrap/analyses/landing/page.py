@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from extrap.analyses.landing import JudgedLanding, Landing
 from extrap.records.numbers import (
     counted,
@@ -11,7 +13,7 @@ from extrap.records.numbers import (
     format_quantity,
     format_value,
 )
-from extrap.reporting.blocks import Answer, Block, Columns, Figure, Paragraph
+from extrap.reporting.blocks import Answer, Block, Figure, Page, Paragraph
 from extrap.reporting.charts import BAND, Axis, XYChart, points
 
 SLIGHT_DROP = 0.002
@@ -22,6 +24,17 @@ def landing_blocks(landing: Landing) -> list[Block]:
     """The answer, a figure, what was assumed."""
     notes = [Paragraph(note, is_small=True) for note in landing.notes]
     return [_answer(landing), *_figures(landing), *notes]
+
+
+def landing_page(landing: Landing, log: str) -> Page:
+    """The page of a landing; `log` is the name of the log."""
+    return Page(
+        kind="landing",
+        title=log,
+        question="Where does the loss of this run end?",
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        blocks=landing_blocks(landing),
+    )
 
 
 def judged_blocks(judged: JudgedLanding) -> list[Block]:
@@ -56,7 +69,7 @@ def _drop(landing: Landing) -> str:
     """What the rate's fall adds, and whether the log shows it."""
     if landing.drop is None or landing.drop < SLIGHT_DROP * (landing.loss or 0):
         return ""
-    drop = f" A drop of {format_value(landing.drop)} is due to the falling rate"
+    drop = f" A drop of {format_quantity(landing.drop, digits=2)} is due to the falling rate"
     if landing.width_with_like is None:
         return f"{drop}."
     share = format_percent(landing.width_with_like, signed=False)
@@ -82,8 +95,7 @@ def _figures(landing: Landing) -> list[Block]:
     x = Axis("step", is_log=False, limits=(0.0, landing.total_steps))
     series = [points(landing.log, label="log, means", ink="law", marker="o")]
     if landing.path:
-        now = (landing.step, landing.present, landing.present, landing.present)
-        series.append(points([now, *landing.path], label="forecast", ink="good", **BAND))
+        series.append(points(landing.path, label="forecast", ink="good", **BAND))
     loss = XYChart(title="Loss", x=x, y=Axis("loss"), series=series, shaded=(0.0, landing.step))
     rates = XYChart(
         title="Learning rate",
@@ -92,4 +104,4 @@ def _figures(landing: Landing) -> list[Block]:
         series=[points(landing.rates, ink="law", line="-")],
         shaded=(0.0, landing.step),
     )
-    return [Columns([Figure(loss), Figure(rates)])]
+    return [Figure(loss), Figure(rates)]

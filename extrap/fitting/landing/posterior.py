@@ -25,7 +25,7 @@ import numpy as np
 from scipy import linalg, special
 
 from extrap.fitting.landing.binned_log import BinnedLog, clock
-from extrap.fitting.landing.prior import Prior, log_density, pooled
+from extrap.fitting.landing.prior import UNINFORMED, Prior, log_density, pooled
 from extrap.fitting.landing.schedule import RateSchedule
 from extrap.laws.base import Array
 from extrap.records import Interval
@@ -37,8 +37,10 @@ DRIFT_MEDIAN, DRIFT_LOG_SD = 0.0015, 1.0
 of small perceptrons where 1 held 93."""
 FIRST_VARIANCE = 0.5
 """Steps of the clock before the first loss."""
-N_DRAWS, N_ROUNDS = 256, 5
-"""Shapes drawn in a round, and rounds."""
+N_DRAWS, N_ROUNDS, N_FINISHED_ROUNDS = 256, 5, 8
+"""Shapes drawn in a round, and rounds, of a finished run more: it is known more closely."""
+MIN_FINISHED_DRAWS = 15.0
+"""Draws that count from which on they tell the covariance of a finished run's shape."""
 DRAWN_DOF = 5.0
 """Degrees of freedom of the draws: their tails must be longer than those of the posterior."""
 LEAST_EFFECTIVE = 40.0
@@ -117,6 +119,7 @@ class LandingPosterior:
         deviations = shapes - mean
         return mean, (deviations * by_draw[:, None]).T @ deviations
 
+    @np.errstate(over="ignore", divide="ignore", invalid="ignore")
     def at(self, steps: Array, *, n_losses: float = math.inf) -> Mixture:
         """The mean of so many losses at later steps."""
         levels, level_shares, slopes, seen_curves, offsets, *covariance = self.coefficients
@@ -134,6 +137,7 @@ class LandingPosterior:
         weights = self.weights[counts] / self.weights[counts].sum()
         return Mixture(weights, means[counts], np.sqrt(np.maximum(variances[counts], SMALLEST)))
 
+    @np.errstate(over="ignore", divide="ignore", invalid="ignore")
     def drop(self) -> float:
         """How much of the way from now to the end is due to the rate's fall."""
         now, end = self.log.last_step, np.array([self.end])
@@ -166,7 +170,13 @@ def unit_curves(
 
 
 def landing_posterior(
-    log: BinnedLog, schedule: RateSchedule, *, end: float, prior: Prior, seed: int = 0
+    log: BinnedLog,
+    schedule: RateSchedule,
+    *,
+    end: float,
+    prior: Prior,
+    n_rounds: int = N_ROUNDS,
+    seed: int = 0,
 ) -> LandingPosterior | None:
     """The posterior of a log; None where no curve of the law is like it.
 
@@ -175,6 +185,7 @@ def landing_posterior(
         schedule: The rates up to the end.
         end: The last step.
         prior: Of the shape.
+        n_rounds: Rounds of draws.
         seed: Of the draws.
     """
     likelihood = _Likelihood(log, schedule, end, prior)
@@ -183,7 +194,7 @@ def landing_posterior(
     center, covariance = mean[1:], covariance[1:, 1:]
     shapes, densities = np.empty((0, 5)), list[tuple[Array, Array]]()
     logs = np.empty((0, len(DRIFT_SDS)))
-    for _ in range(N_ROUNDS):
+    for _ in range(n_rounds):
         root = np.asarray(np.linalg.cholesky(covariance))
         half = generator.standard_normal((N_DRAWS // 2, 5))
         half *= np.sqrt(DRAWN_DOF / generator.chisquare(DRAWN_DOF, N_DRAWS // 2))[:, None]
@@ -219,6 +230,18 @@ def landing_posterior(
         shift=float(inner.max() / max(1.4826 * np.median(np.abs(residuals)), SMALLEST)),
         shift_step=float(log.steps[EDGE_BINS + int(inner.argmax())]),
     )
+
+
+def finished_shape(
+    log: BinnedLog, schedule: RateSchedule, *, end: float
+) -> tuple[Array, Array] | None:
+    """The shape of a finished run and its covariance; None where it is not known."""
+    posterior = landing_posterior(
+        log, schedule, end=end, prior=UNINFORMED, n_rounds=N_FINISHED_ROUNDS
+    )
+    if posterior is None or posterior.effective < MIN_FINISHED_DRAWS:
+        return None
+    return posterior.shape
 
 
 def _log_density_of_draws(shapes: Array, densities: list[tuple[Array, Array]]) -> Array:
@@ -268,6 +291,7 @@ class _Likelihood:
         progress = schedule.progress(np.array([log.last_step, end]))
         self._span = math.log(progress[1] / progress[0])
 
+    @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # shapes far out weigh nothing
     def _solved(self, shapes: Array) -> tuple[Array, ...]:
         """Curves in the basis; V, V·R and the elements of their precision, (shapes, drifts)."""
         log = self._log
@@ -283,6 +307,7 @@ class _Likelihood:
         squares = seen**2 @ precisions - levels * of_v - slopes * of_u
         return curves, levels, slopes, squares, determinants, p_vv, p_vu, p_uu
 
+    @np.errstate(over="ignore", divide="ignore", invalid="ignore")
     def log_posterior(self, shapes: Array) -> Array:
         """Shape (shapes, drifts), but for a constant; −inf where the law would rise."""
         _, levels, slopes, squares, determinants, *_ = self._solved(shapes)
@@ -296,6 +321,7 @@ class _Likelihood:
         logs += self._log_scales - squares / 2 - np.log(determinants) / 2
         return np.where(is_falling & np.isfinite(logs), logs, -np.inf)
 
+    @np.errstate(over="ignore", divide="ignore", invalid="ignore")
     def coefficients(self, shapes: Array) -> tuple[tuple[Array, ...], Array]:
         """What a later loss is made of, and ln R_T; all of shape (shapes, drifts).
 

@@ -15,13 +15,13 @@ from .pages import ROOT
 PATH = ROOT / "docs" / "reference" / "python.md"
 SECTIONS = {
     "Forecasts": "read_runs forecast fit save_forecast load_forecast report",
-    "Checks": "check best_values backtest Monitor",
+    "Checks": "check best_values backtest Monitor land judge_landing",
     "Studies": "tune StudySpec Workload Recipe TunedRange Target Command coordinate_check",
     "Plans and costs": "plan cost allocate",
     "More analyses": "compare critical_batch noise_scale NoiseMeter cascade select choose_next "
     "LawRegressor",
     "Charts": "plot_backtest",
-    "Records": "Runs Forecast Point Interval Verdict",
+    "Records": "Runs Forecast Point Interval Verdict Landing",
     "Errors": "ExtrapError DataError FitError StudyError",
 }
 """Heading → the public names below it."""

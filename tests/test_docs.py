@@ -41,15 +41,24 @@ def text_of(page):
 def setups(request):
     """What pages are given where a program of the reader's own would stand."""
 
-    def progress(names):
-        """A sealed forecast with curves, and a training whose rate is three octaves too low."""
+    def curve(octaves, share):
+        """A sealed forecast with curves, and the log of a larger run to a share of its steps."""
         extrap.save_forecast(request.getfixturevalue("watched"), "forecast.json")
-        losses = request.getfixturevalue("draw_curve")(4096, -3.0, np.random.default_rng(0))
+        losses = request.getfixturevalue("draw_curve")(4096, octaves, np.random.default_rng(0))
         steps = np.linspace(0, 20_000, len(losses) + 1)[1:]
-        pairs = list(zip(steps, losses, strict=True))
-        names.update(extrap=extrap, train=lambda: iter(pairs))
+        pairs = list(zip(steps, losses, strict=True))[: round(share * len(steps))]
         rows = [f"{step:g},{loss:.5g}" for step, loss in pairs]
         Path("train.csv").write_text("\n".join(["step,loss", *rows]) + "\n")
+        return pairs
+
+    def progress(names):
+        """A training whose rate is three octaves too low."""
+        pairs = curve(-3.0, 1)
+        names.update(extrap=extrap, train=lambda: iter(pairs))
+
+    def tuned(names):
+        """A training at its best rate, at 74 % of its steps."""
+        curve(0.0, 0.74)
 
     def accumulation(names):
         torch = pytest.importorskip("torch")
@@ -76,8 +85,24 @@ def setups(request):
     def embedding(names):
         np.save("embedding.npy", np.random.default_rng(0).normal(size=(200, 8)))
 
+    def trainers(names):
+        """The log of the example as Hugging Face's `Trainer` and as Lightning write it."""
+        rows = pd.read_csv("examples/run_log.csv")
+        for folder in ("out", "lightning"):
+            Path(folder).mkdir()
+        entries = rows.rename(columns={"lr": "learning_rate"}).to_dict("records")
+        entries.insert(20, {"step": 2000, "eval_loss": 1.9})
+        state = {"max_steps": 6000, "log_history": entries}
+        Path("out/trainer_state.json").write_text(json.dumps(state))
+        rates = rows[["step", "lr"]].rename(columns={"lr": "lr-AdamW"})
+        losses = rows[["step", "loss"]].rename(columns={"loss": "train_loss"})
+        table = pd.concat([rates, losses]).sort_values("step", kind="stable")
+        table.to_csv("lightning/metrics.csv", index=False)
+
     return {
         "a training in progress": progress,
+        "a tuned training in progress": tuned,
+        "logs of trainers": trainers,
         "a training with gradient accumulation": accumulation,
         "predictions of two models": predictions,
         "an embedding": embedding,

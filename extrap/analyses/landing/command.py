@@ -17,15 +17,17 @@ from extrap.commands.analysis import EXIT_FINE, EXIT_UNDECIDED, Printed, analysi
     --total-steps FLOAT | Last step of the run; default: what a trainer's state says.
     --schedule constant|linear|cosine|wsd|steps | How the learning rate goes on; default: what the
         logged rates tell.
-    --warmup FLOAT | Steps of the warm-up, or below 1 their share; default: as logged.
+    --warmup FLOAT | Steps of the warm-up, or below 1 their share; default: read from the
+        logged rates.
     --decay FLOAT | Steps of the last decay of wsd, or below 1 their share.
-    --final FLOAT | Last rate over the peak. [default: 0]
+    --final FLOAT | Last rate as a share of the peak. [default: 0]
     --rates FILE | Table with step and lr instead of a schedule.
     --study FILE | Study file whose recipe has the schedule.
     --like FINISHED... | Log of a finished run of the recipe, of any size, at the same peak rate
         (repeatable).
-    --tuned | Every run has the best rate of its size, so their peaks may differ.
-    --cooldown-now FLOAT | The end if the rate began to fall now, over this share of all steps.
+    --tuned | Accept other peak rates: every run has the best rate of its size.
+    --cooldown-now FLOAT | The end if the rate began to fall now, over this share of the shortened
+        run; the other options describe the run so far.
     --peak FLOAT | Peak rate, where the log has no rates.
     --step TEXT | Column or key of the step. [default: step]
     --loss TEXT | Column, key or tag of the loss; default loss.

@@ -324,7 +324,7 @@ def _landing(
         loss=mixture.quantile(0.5),
         interval=interval,
         present=posterior.at(np.array([now])).quantile(0.5),
-        drop=posterior.drop(),
+        drop=None if result.known_from is None else posterior.drop(),
         path=tuple(_path(posterior, level)),
     )
     is_hidden = result.known_from is not None and now < result.known_from
@@ -341,7 +341,7 @@ def _notes(result: Landing, log: BinnedLog) -> tuple[str, ...]:
     if not log.n_spikes:
         return result.notes
     spikes = counted(log.n_spikes, "spike")
-    return (*result.notes, f"{spikes} of the loss counted as the losses about them.")
+    return (*result.notes, f"{spikes} of the loss replaced by the median of the losses around.")
 
 
 def _path(posterior: LandingPosterior, level: float) -> list[tuple[float, float, float, float]]:

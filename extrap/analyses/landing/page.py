@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from extrap.analyses.landing import JudgedLanding, Landing
 from extrap.records.numbers import (
     counted,
+    format_estimate,
     format_interval,
-    format_level,
     format_percent,
     format_quantity,
     format_value,
@@ -58,11 +58,11 @@ def judged_blocks(judged: JudgedLanding) -> list[Block]:
 def _answer(landing: Landing) -> Answer:
     if landing.refusal or landing.loss is None:
         return Answer(text=f"No forecast. {landing.refusal}", color="warn")
-    text = (
-        f"Ends at {format_value(landing.loss)} ({format_level(landing.level)}: "
-        f"{format_interval(landing.interval)}), now {format_value(landing.present)}."
-    )
-    return Answer(text=f"{text}{_drop(landing)}", confidence=_confidence(landing))
+    if landing.step >= landing.total_steps:
+        return Answer(text=f"The run has ended, at {format_value(landing.present)}.")
+    end = format_estimate(landing.loss, landing.interval, landing.level)
+    text = f"Ends at {end}, now {format_value(landing.present)}.{_drop(landing)}"
+    return Answer(text=text, confidence=_confidence(landing))
 
 
 def _drop(landing: Landing) -> str:
@@ -75,7 +75,7 @@ def _drop(landing: Landing) -> str:
     share = format_percent(landing.width_with_like, signed=False)
     return (
         f"{drop}, which this log cannot show yet: a finished run of the recipe (--like) would "
-        f"make it ± {share}."
+        f"make it about ± {share}."
     )
 
 

@@ -23,6 +23,8 @@ COMPARED_AFTER_WARMUPS = 1.2
 """Times the warm-up after which logged rates are compared."""
 INFERRED_FINALS = (0.0, 0.1)
 """Final shares of the peak that are tried where the log alone must tell its plan."""
+MIN_FALLING = 4
+"""Logged rates at the peak, and below it, from which on a straight fall is told."""
 LEAST_FALL = 0.02
 """Share of its peak by which a logged rate must have fallen to tell its plan."""
 
@@ -142,11 +144,36 @@ def _check(log: LoggedRun, plan: Plan) -> None:
 
 
 def _candidates(log: LoggedRun, total_steps: float) -> Iterator[tuple[str, RateSchedule]]:
+    if (fall := _straight_fall(log, total_steps)) is not None:
+        yield fall
     for kind in ("linear", "cosine"):
         for final in INFERRED_FINALS:
-            end = f"{format_percent(final, signed=False)} of the peak" if final else "0"
             schedule = named_schedule(kind, total_steps, _logged_warmup(log), final=final)
-            yield f"the log: {kind} to {end}", schedule
+            yield f"the log: {kind} to {_of_peak(final)}", schedule
+
+
+def _straight_fall(log: LoggedRun, total_steps: float) -> tuple[str, RateSchedule] | None:
+    """A constant rate that has begun to fall straight, and falls on to the end."""
+    shares = log.rates / log.rates.max()
+    falling = np.flatnonzero(shares >= 1 - LEAST_FALL / 2)[-1] + 1
+    steps, fallen = log.rate_steps[falling:], shares[falling:]
+    if len(steps) < MIN_FALLING or falling - np.argmax(shares >= 1 - LEAST_FALL / 2) < MIN_FALLING:
+        return None
+    slope, level = np.polyfit(steps, fallen, 1)
+    final = float(level + slope * total_steps)
+    start = float((1 - level) / slope)
+    if np.abs(level + slope * steps - fallen).max() > LEAST_FALL / 2 or final < -LEAST_FALL:
+        return None
+    final = final if final > LEAST_FALL else 0.0
+    knots, rates = [0.0, start, total_steps], [1.0, 1.0, final]
+    if warmup := _logged_warmup(log):
+        knots, rates = [0.0, warmup, *knots[1:]], [0.0, *rates]
+    how = f"the log: straight from step {format_quantity(round(start))} to {_of_peak(final)}"
+    return how, RateSchedule.from_rates(np.array(knots), np.array(rates), total_steps)
+
+
+def _of_peak(final: float) -> str:
+    return f"{format_percent(final, signed=False)} of the peak" if final else "0"
 
 
 def _inferred(log: LoggedRun, total_steps: float, decay: float | None) -> Plan:
@@ -168,7 +195,10 @@ def _inferred(log: LoggedRun, total_steps: float, decay: float | None) -> Plan:
             choices,
         )
     peak = float(log.rates.max())
-    if log.rates[-1] < (1 - LEAST_FALL) * peak and log.rate_steps[-1] > _logged_warmup(log):
+    has_fallen = log.rates[-1] < (1 - LEAST_FALL) * peak and log.rate_steps[-1] > _logged_warmup(
+        log
+    )
+    if has_fallen:
         matches = [
             Plan(schedule, peak, how)
             for how, schedule in _candidates(log, total_steps)
@@ -176,6 +206,7 @@ def _inferred(log: LoggedRun, total_steps: float, decay: float | None) -> Plan:
         ]
         if len(matches) == 1:
             return matches[0]
+        del choices[-1]  # it is not constant
     raise DataError(
         "the logged learning rates do not tell how the rate goes on, which decides where the loss "
         "ends; say how it goes:",

@@ -66,6 +66,7 @@ def save_landing(landing: Landing, log: Any, path: str | Path, **columns: Any) -
             "schema_version": 1,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "log_hash": _log_hash(read, landing.step),
+            "columns": {name: columns[name] for name in sorted(columns)},
             "landing": encode(landing),
         }
     )
@@ -77,7 +78,7 @@ def _log_hash(log: LoggedRun, last_step: float) -> str:
     """The hash of the losses up to a step."""
     is_in = log.steps <= last_step
     points = zip(log.steps[is_in].tolist(), log.losses[is_in].tolist(), strict=True)
-    return seals.canonical_hash(list(points))
+    return seals.content_hash({"points": list(points)})
 
 
 def judge_landing(landing: str | Path, log: Any, **columns: Any) -> JudgedLanding:
@@ -86,14 +87,14 @@ def judge_landing(landing: str | Path, log: Any, **columns: Any) -> JudgedLandin
     Args:
         landing: The sealed file.
         log: The log of the same run, as `land` takes it.
-        **columns: How it is read, as in `land`.
+        **columns: How it is read, as in `land`; by default as when it was sealed.
 
     Raises:
         DataError: The file is no landing or was changed; the log is not a later one of the run.
     """
     document = read_sealed(Path(landing), LANDING_KIND, version=1)
     sealed = decode(Landing, document["landing"])
-    read = read_log(log, **columns)
+    read = read_log(log, **{**document["columns"], **columns})
     if _log_hash(read, sealed.step) != document["log_hash"]:
         raise DataError(
             f"up to step {sealed.step:g} the log differs from that of {landing}; give the log of "
@@ -115,4 +116,5 @@ def judge_landing(landing: str | Path, log: Any, **columns: Any) -> JudgedLandin
 
 def judged(path: str, log: str, options: Mapping[str, Any]) -> JudgedLanding:
     """What `extrap check` asks for a sealed landing."""
-    return judge_landing(path, log, loss=options.get("loss") or "loss")
+    named = {"loss": options["loss"]} if options.get("loss") else {}
+    return judge_landing(path, log, **named)

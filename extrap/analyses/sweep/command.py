@@ -296,7 +296,7 @@ def watch_command(
     from extrap.forecasting.documents import load_forecast
     from extrap.reading.logs import LogReader
     from extrap.records.codec import encode
-    from extrap.records.numbers import counted
+    from extrap.records.numbers import counted, plain
 
     loss = loss or maximise or "loss"
     if maximise not in (None, loss):
@@ -319,7 +319,8 @@ def watch_command(
     )
     reading = None
     for reading in watch(monitor, reader, interval=options["interval"], once=options["once"]):
-        say(json.dumps(encode(reading), allow_nan=False) if as_json else _reading_line(reading))
+        line = _reading_line(reading)
+        say(json.dumps(encode(reading), allow_nan=False) if as_json else plain(line))
     if not as_json:
         say(reading.advice if reading else f"{log} has no loss yet.")
         if monitor.n_ignored:

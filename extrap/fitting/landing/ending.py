@@ -75,7 +75,7 @@ def fitted_log(steps: Array, losses: Array, schedule: RateSchedule) -> BinnedLog
     is_used &= steps >= (FIRST_NOISY_SHARE if is_noisy else FIRST_SHARE) * now
     if now < MIN_WARMUPS * warmup:
         return (
-            f"The warm-up lasts {_steps(warmup)} and the log {_steps(now)}; twice "
+            f"The warm-up lasts about {_steps(warmup)} and the log {_steps(now)}; twice "
             "the warm-up is the least that tells anything."
         )
     if is_used.sum() < MIN_LOSSES:
@@ -94,7 +94,7 @@ def fitted_log(steps: Array, losses: Array, schedule: RateSchedule) -> BinnedLog
 
 def _steps(steps: float) -> str:
     """`2,000 steps`."""
-    return f"{format_quantity(steps)} steps"
+    return f"{format_quantity(steps, digits=2)} steps"
 
 
 def end_of(posterior: LandingPosterior, steps: Array) -> Mixture:

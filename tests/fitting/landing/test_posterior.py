@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from extrap.fitting.landing.ending import ending, fitted_log
-from extrap.fitting.landing.posterior import landing_posterior
+from extrap.fitting.landing.posterior import landing_posterior, unit_curves
 from extrap.fitting.landing.prior import landing_prior, moved, narrowed, pooled
 from extrap.fitting.landing.schedule import RateSchedule
 from tests.landings import TOTAL, drawn_shape, drift, law, rates
@@ -36,6 +36,25 @@ def recovered(kind, n, *, until=0.5):
         is_inside.append(end in told.interval)
         errors.append(told.loss / end - 1)
     return np.mean(is_inside), np.array(errors)
+
+
+@pytest.mark.parametrize("kind", ["constant", "cosine", "wsd"])
+def test_the_curves_are_those_of_the_law(kind):
+    """V is the loss now, V·R is A·S^-a now, and V·R_T·b is B."""
+    shape = drawn_shape(np.random.default_rng(7))
+    losses = law(rates(kind), shape)
+    now, steps = 6000, np.array([2000, 4000, 7000, 8500, 9500, TOTAL])
+    progress = np.cumsum(rates(kind) ** 0.65)
+    learnable = shape.left * (progress[now] / progress[-1]) ** -shape.exponent
+    row = np.log([shape.exponent, shape.added / shape.left, shape.lag]).tolist()
+    curves = unit_curves(
+        np.array([[*row, shape.power, shape.fading]]),
+        schedule_of(kind),
+        steps.astype(float),
+        float(now),
+        float(TOTAL),
+    )
+    assert losses[now] + learnable * curves[0] == pytest.approx(losses[steps], abs=0.002)
 
 
 @pytest.mark.parametrize(("kind", "largest"), [("constant", 0.004), ("cosine", 0.008)])

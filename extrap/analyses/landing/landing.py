@@ -71,7 +71,7 @@ _NUMBERS: dict[str, Any] = {
     "peak": Positive,
 }
 """What the numbers of a landing must be, where they are given."""
-N_PATH = 40
+N_PATH = 20
 """Steps of the forecast in the figure."""
 
 

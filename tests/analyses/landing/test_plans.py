@@ -45,10 +45,9 @@ def without_rates(log):
     [
         without_rates(run_log(until=0.5)),
         run_log("constant", until=0.5),
-        run_log("wsd", until=0.9),
         run_log("cosine", until=0.06),
     ],
-    ids=["no rates", "constant so far", "another decay", "warm-up"],
+    ids=["no rates", "constant so far", "warm-up"],
 )
 def test_a_log_that_does_not_tell_the_rest_is_refused_with_plans_that_work(log):
     with pytest.raises(DataError) as error:
@@ -61,6 +60,21 @@ def test_a_log_that_does_not_tell_the_rest_is_refused_with_plans_that_work(log):
     }
     for choice in error.value.choices:
         assert plan_for(without_rates(log), **choice.arguments).peak is None
+
+
+def test_a_fall_of_another_shape_is_refused_without_the_constant_rate():
+    log = run_log("cosine", until=0.5)
+    with pytest.raises(DataError, match="do not tell") as error:
+        plan_for(log.assign(lr=log["lr"] ** 3))
+    assert "constant" not in {choice.arguments["schedule"] for choice in error.value.choices}
+
+
+def test_a_constant_rate_that_falls_straight_falls_on_to_the_end():
+    plan = plan_for(run_log("wsd", until=0.9))
+    expected = plan_for(run_log("wsd", until=0.9), schedule="wsd", decay=2000).schedule
+    steps = np.linspace(500, 10_000, 96)
+    assert plan.schedule.share(steps) == pytest.approx(expected.share(steps), abs=0.015)
+    assert plan.how == "the log: straight from step 8000 to 0"
 
 
 @pytest.mark.parametrize(

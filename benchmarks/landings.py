@@ -29,6 +29,8 @@ from scipy.optimize import least_squares, nnls
 
 from benchmarks.rows import DATA, Row, require
 from benchmarks.sweeps import print_parts
+from extrap.analyses.landing.finished import FinishedRun, prior_like, ratio_ending
+from extrap.analyses.landing.plans import Plan
 from extrap.fitting.landing.binned_log import white_noise
 from extrap.fitting.landing.ending import Ending, ending, fitted_log, refusal_of
 from extrap.fitting.landing.posterior import finished_shape, landing_posterior
@@ -46,6 +48,7 @@ from extrap.fitting.landing.prior import (
 )
 from extrap.fitting.landing.schedule import RateSchedule, named_schedule
 from extrap.laws.base import Array
+from extrap.reading.logs import LoggedRun
 
 OWN_TABLE = Path(__file__).with_name("landing_curves.csv")
 SEEN = (0.2, 0.3, 0.5, 0.7, 0.9)
@@ -556,6 +559,74 @@ def like() -> list[Row]:
     return rows
 
 
+def ratios() -> list[Row]:
+    """The widest perceptrons with the narrower ones at their rate: law, ratio, and the choice."""
+    errors: dict[str, list[float]] = {name: [] for name in ("alone", "law", "ratio", "chosen")}
+    held, widths = [], []
+    for curve, others in _widest():
+        prior = prior_like(others, curve.schedule, curve.end, landing_prior(curve.peak))
+        for share in (0.3, 0.5, 0.7):
+            steps, losses = curve.seen(share)
+            ends = {
+                name: ending(steps, losses, curve.schedule, end=curve.end, prior=of, level=LEVEL)
+                for name, of in (("alone", landing_prior(curve.peak)), ("law", prior))
+            }
+            log = _logged(steps, losses)
+            chosen = ratio_ending(others, log, curve.schedule, curve.end, LEVEL)
+            if not all(isinstance(end, Ending) for end in ends.values()):
+                continue
+            last = float(losses[-3:].mean()) * math.exp(
+                float(np.mean([run.log_ratio(share) for run in others]))
+            )
+            answer = chosen or ends["law"]
+            assert isinstance(answer, Ending)
+            values = {n: e.loss for n, e in ends.items() if isinstance(e, Ending)}
+            for name, value in {**values, "ratio": last, "chosen": answer.loss}.items():
+                errors[name].append(100 * abs(value / curve.losses[-1] - 1))
+            lower, upper = (float(side or 0) for side in answer.interval)
+            held.append(lower <= curve.losses[-1] <= upper)
+            widths.append(50 * (upper - lower) / curve.losses[-1])
+    means = {name: float(np.mean(values)) for name, values in errors.items()}
+    best = min(means["law"], means["ratio"])
+    return [
+        Row(
+            part="ratio or law",
+            figure="byte perceptrons of width 128 with 16, 32, 64 at one rate, 30, 50, 70 % seen: "
+            "mean error of what answers",
+            beat=f"alone {means['alone']:.2f}, law {means['law']:.2f}, "
+            f"ratio {means['ratio']:.2f} %",
+            target="≤ 1.1 × the better of law and ratio",
+            reached=f"{means['chosen']:.2f} %, median half width {np.median(widths):.2f} %, holds "
+            f"{np.mean(held):.0%} of {len(held)}",
+            met=bool(means["chosen"] <= 1.1 * best),
+        )
+    ]
+
+
+def _widest() -> Iterable[tuple[Curve, list[FinishedRun]]]:
+    """Each perceptron of the largest width, and the others at its rate."""
+    for study in ("own bytes, cosine", "own bytes, wsd"):
+        curves = [curve for curve in own() if curve.family == study]
+        largest = max(curve.params for curve in curves)
+        for curve in curves:
+            near = [c for c in curves if c.peak == curve.peak and c.params < largest]
+            if curve.params == largest and len(near) >= 2:
+                plans = [
+                    FinishedRun(
+                        log=_logged(c.steps, c.losses),
+                        plan=Plan(c.schedule, c.peak),
+                        shape=shape_of(c),
+                    )
+                    for c in near
+                ]
+                yield curve, plans
+
+
+def _logged(steps: Array, losses: Array) -> LoggedRun:
+    none = np.empty(0)
+    return LoggedRun(steps=steps, losses=losses, rate_steps=none, rates=none)
+
+
 def shifts() -> list[Row]:
     """A level that shifts by 3 % at 60 % of what is seen, in smooth logs of which 70 % is seen."""
     found, false = [], []
@@ -627,6 +698,7 @@ PARTS = MappingProxyType(
         "all logs": all_logs,
         "batch losses": batch_losses,
         "finished run": like,
+        "ratio or law": ratios,
         "shifts": shifts,
         "times": times,
         "choose": choose,

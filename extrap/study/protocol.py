@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from extrap import registry
 from extrap.errors import DataError
 from extrap.records import (
-    DATA_SIZE,
     STAGES,
+    TOKENS_COLUMN,
     Cell,
     Command,
     Runs,
@@ -28,7 +28,7 @@ from extrap.records import (
     override,
 )
 from extrap.records.numbers import NBSP, format_quantity, name_size, rounded
-from extrap.records.recipe import BUDGET
+from extrap.records.recipe import STEPS_COLUMN
 from extrap.records.seals import content_hash
 
 if TYPE_CHECKING:
@@ -372,7 +372,7 @@ def plan_text(study: Kind) -> str:
             for name, r in spec.tune.items()
         ]
         is_fixed = {*spec.sizes, *spec.tune}.isdisjoint(
-            (DATA_SIZE, BUDGET, FLOPS_COLUMN, "batch_size")
+            (TOKENS_COLUMN, STEPS_COLUMN, FLOPS_COLUMN, "batch_size")
         )
         length = f" of {spec.recipe.n_updates} steps ({spec.recipe.n_examples} examples)"
         is_ours = train is None and is_fixed and not spec.path

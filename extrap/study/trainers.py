@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from extrap import training
 from extrap.records import (
-    BUDGET,
-    DATA_SIZE,
-    EXAMPLES,
+    EXAMPLES_COLUMN,
     OWN,
+    STEPS_COLUMN,
+    TOKENS_COLUMN,
     TUNABLE,
     Cell,
     Command,
@@ -87,7 +87,7 @@ class PackedTrainer:
     def cost(self, cell: Cell) -> float:
         """FLOPs of one run."""
         handed = self._handed(cell).size
-        size = tuple((c, v) for c, v in handed if c not in (DATA_SIZE, EXAMPLES))
+        size = tuple((c, v) for c, v in handed if c not in (TOKENS_COLUMN, EXAMPLES_COLUMN))
         n_tokens = self._recipe(cell).n_examples * self._workload.tokens_per_example
         return self._run_flops(size, n_tokens)
 
@@ -169,7 +169,9 @@ class PackedTrainer:
         if not self._spec.path:
             return recipe
         values = self._values(cell.size)
-        fields = {name: values[name] for name in self._spec.path if name in (*TUNABLE, BUDGET)}
+        fields = {
+            name: values[name] for name in self._spec.path if name in (*TUNABLE, STEPS_COLUMN)
+        }
         return recipe.with_values({}, fields, tokens_per_example=1)
 
     def _handed_out(self, cell: Cell) -> Cell:
@@ -186,9 +188,9 @@ class PackedTrainer:
 
     def _model_size(self, inputs: Mapping[str, float]) -> dict[str, float]:
         values = self._spec.size_values(inputs)
-        unused = (*TUNABLE, BUDGET, "lr")
+        unused = (*TUNABLE, STEPS_COLUMN, "lr")
         defined = {name: values[name] for name in self._spec.path if name not in unused}
-        whole, data = {**inputs, **defined}, (DATA_SIZE, EXAMPLES)
+        whole, data = {**inputs, **defined}, (TOKENS_COLUMN, EXAMPLES_COLUMN)
         try:
             self._workload.n_params({n: v for n, v in whole.items() if n not in data})
         except ValueError:

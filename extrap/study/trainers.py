@@ -130,12 +130,14 @@ class PackedTrainer:
         folder: str | None,
         *,
         every_s: float = CHECKPOINT_EVERY_S,
-        is_asked: Callable[[], bool] = bool,
+        is_stop_requested: Callable[[], bool] = bool,
     ) -> Checkpoints:
         """The checkpoints of the study in a folder."""
         from extrap.training.checkpoints import Checkpoints
 
-        return Checkpoints(folder, self.made_with, every_s=every_s, is_asked=is_asked)
+        return Checkpoints(
+            folder, self.made_with, every_s=every_s, is_stop_requested=is_stop_requested
+        )
 
     def forget(self, cells: Iterable[Cell], folder: str) -> None:
         """Delete the checkpoints of runs that are recorded."""
@@ -292,13 +294,13 @@ def trainer_of(
     train: Train | None,
     device: str | None = None,
     *,
-    is_asked: Callable[[], bool] = bool,
+    is_stop_requested: Callable[[], bool] = bool,
     origin: str = "",
 ) -> OwnTrainer | PackedTrainer:
     """The trainer of a study in this process, which keeps its data for the next pack."""
     if train is not None:
         if isinstance(train, Command):
-            train = CommandRunner(train, spec, is_asked=is_asked, origin=origin)
+            train = CommandRunner(train, spec, is_stop_requested=is_stop_requested, origin=origin)
         return OwnTrainer(train, spec)
     key = repr((spec.workload, spec.recipe, spec.path, spec.sizes, spec.name, device))
     with _TRAINERS_LOCK:

@@ -27,15 +27,15 @@ from extrap.records import Interval
 MISTUNED_COST = 0.005
 """Log excess from which on a value is mistuned."""
 OWN_COST_SD = 0.15
-"""Of a single configuration beside others of its size, as a share of the cost."""
+"""Relative standard deviation of the cost of one configuration about that of the surface."""
 MIN_VARIANCE = 1e-30
 """Guard of a division."""
 CONFIGURATIONS_AT_ONCE = 512
 """Configurations whose draws are summed at once."""
 N_QUANTILES = 64
-"""Of a cost, of equal probability, that stand for its distribution."""
+"""Number of equally probable quantiles that represent the distribution of a cost."""
 N_HALVINGS = 30
-"""Of the bracket around an end of an interval."""
+"""Number of bisections of the bracket around the end of an interval."""
 
 
 def weigh_tuned_values(

@@ -271,7 +271,7 @@ class Kind(ABC):
 
     @property
     def question(self) -> str:
-        """What it asks."""
+        """The question that the study answers."""
         return str(self.study.question)
 
     def training_of(self, spec: StudySpec) -> Train | None:
@@ -291,18 +291,18 @@ class Kind(ABC):
 
     @abstractmethod
     def analyse(self, runs: RunsByStage) -> Any:
-        """What the runs say.
+        """The result of the study, from its runs.
 
         Raises:
-            DataError: They do not suffice.
+            DataError: The runs do not suffice.
         """
 
     def first_stages(self) -> Sequence[Stage]:
-        """What is trained first, for a dry run: its cells are counted, not trained."""
+        """The stages that train first; a dry run counts their cells."""
         return next(iter(self.stages(RunsByStage(lambda spec, _: no_runs(spec)))), ())
 
     def follows(self) -> Sequence[str]:
-        """What is trained on the strength of that, one line each; none if nothing is."""
+        """For a dry run, one line for each stage that depends on the results so far."""
         return ()
 
     @abstractmethod

@@ -41,11 +41,12 @@ def judge(
     *,
     tolerance: float = TOLERANCE,
     familywise: bool = False,
-    worse: bool = False,
+    one_sided: bool = False,
 ) -> list[Configuration]:
     """Every configuration with its finding, in the order of their first rows.
 
-    Arguments and errors are those of `extrap.check`, which says when a configuration is off.
+    Arguments and errors are those of `extrap.check`, which says when a configuration is off the
+    law; `one_sided` is its `worse`.
     """
     if not 0 <= tolerance < 1:
         raise ValueError(
@@ -58,14 +59,16 @@ def judge(
             f"{', '.join(forecast.runs.sizes)}, got {', '.join(runs.sizes)}; read them with the "
             f"same {argument('size', ...)}."
         )
-    configurations = build_configurations(forecast, runs.beside(forecast.runs), worse=worse)
-    configurations = weigh_tuned_values(forecast, configurations, worse=worse)
+    configurations = build_configurations(
+        forecast, runs.beside(forecast.runs), one_sided=one_sided
+    )
+    configurations = weigh_tuned_values(forecast, configurations, one_sided=one_sided)
     configurations = judge_losses(
         configurations,
         alpha=1 - forecast.level,
         tolerance=tolerance,
         familywise=familywise,
-        worse=worse,
+        one_sided=one_sided,
     )
     configurations = _beside_tuned(configurations)
     return blame_law([replace(c, finding=find_cause(c)) for c in configurations])
@@ -76,10 +79,10 @@ def _beside_tuned(configurations: Sequence[Configuration]) -> list[Configuration
     best: dict[tuple[float, ...], float] = {}
     for c in configurations:
         if on_law(c):
-            best[c.size_key] = min(c.off_law, best.get(c.size_key, math.inf))
+            best[c.size_key] = min(c.deviation_given_seeds, best.get(c.size_key, math.inf))
     return [
-        replace(c, above_tuned=c.off_law - best[c.size_key])
-        if c.size_key in best and math.isfinite(c.off_law)
+        replace(c, above_tuned=c.deviation_given_seeds - best[c.size_key])
+        if c.size_key in best and math.isfinite(c.deviation_given_seeds)
         else c
         for c in configurations
     ]
@@ -91,9 +94,9 @@ def judge_losses(
     alpha: float,
     tolerance: float,
     familywise: bool = False,
-    worse: bool = False,
+    one_sided: bool = False,
 ) -> list[Configuration]:
-    """Fill in what the loss of each configuration says: its p-values, `is_off` and `is_inside`.
+    """Fill in p-values, `has_loss_alarm` and `is_inside` of each configuration, by its loss.
 
     Each is compared with its own interval, whatever else is in the table: with the sealed one, and
     above it with what is expected at its own values. One whose loss is not tested stays as it is.
@@ -103,25 +106,25 @@ def judge_losses(
         alpha: Probability of a false alarm: of each, or if `familywise` of any among all of them.
         tolerance: Relative deviation that is no alarm, however significant.
         familywise: See `alpha`.
-        worse: Whether it is asked only if a loss is worse, by one-sided tests.
+        one_sided: Whether tests are one-sided, for worse losses only.
     """
-    tested = [i for i, c in enumerate(configurations) if not math.isnan(c.off)]
-    p_values = _p_values([configurations[i] for i in tested], worse=worse)
+    tested = [i for i, c in enumerate(configurations) if not math.isnan(c.judged_deviation)]
+    p_values = _p_values([configurations[i] for i in tested], one_sided=one_sided)
     at_own_values = []
     for i, p in zip(tested, p_values, strict=True):
-        cost, is_above = configurations[i].tuned_cost, configurations[i].off_law > 0
+        cost, is_above = configurations[i].tuned_cost, configurations[i].deviation_given_seeds > 0
         at_own_values.append(max(p, cost.p_above) if cost is not None and is_above else p)
     adjusted = _holm(p_values)
     decisive = _holm(at_own_values) if familywise else at_own_values
     judged = list(configurations)
     for i, p, p_adjusted, p_decisive in zip(tested, p_values, adjusted, decisive, strict=True):
-        is_large = bool(abs(np.expm1(judged[i].off)) > tolerance)
-        is_apart = abs(judged[i].off_replicates or 0.0) > tolerance
+        is_large = bool(abs(np.expm1(judged[i].judged_deviation)) > tolerance)
+        is_apart = abs(judged[i].distance_from_replicates or 0.0) > tolerance
         judged[i] = replace(
             judged[i],
             p_value=p,
             p_adjusted=p_adjusted,
-            is_off=(is_large and p_decisive <= alpha) or is_apart,
+            has_loss_alarm=(is_large and p_decisive <= alpha) or is_apart,
             is_inside=p > alpha or not is_large,
         )
     return judged
@@ -137,7 +140,7 @@ def _holm(p_values: list[float]) -> list[float]:
     return adjusted
 
 
-def _p_values(configurations: Sequence[Configuration], *, worse: bool) -> list[float]:
+def _p_values(configurations: Sequence[Configuration], *, one_sided: bool) -> list[float]:
     """P-values of mean log losses, one call for all that share a prediction."""
     alike: dict[int, list[int]] = defaultdict(list)
     for i, configuration in enumerate(configurations):
@@ -145,11 +148,12 @@ def _p_values(configurations: Sequence[Configuration], *, worse: bool) -> list[f
     p_values = np.zeros(len(configurations))
     for members in alike.values():
         log_losses = [
-            configurations[i].predicted_log_loss + configurations[i].off for i in members
+            configurations[i].predicted_log_loss + configurations[i].judged_deviation
+            for i in members
         ]
         prediction = configurations[members[0]].prediction
-        of = prediction.p_worse if worse else prediction.p_values
-        p_values[members] = of(np.array(log_losses))
+        p_values_of = prediction.p_worse if one_sided else prediction.p_values
+        p_values[members] = p_values_of(np.array(log_losses))
     return [float(p) for p in p_values]
 
 

@@ -31,7 +31,7 @@ def blame_law(configurations: Sequence[Configuration]) -> list[Configuration]:
     """
     by_size: dict[tuple[float, ...], list[Configuration]] = defaultdict(list)
     for configuration in configurations:
-        if not math.isnan(configuration.off):
+        if not math.isnan(configuration.judged_deviation):
             by_size[configuration.size_key].append(configuration)
     shared = {size: replicated for size in by_size if (replicated := _replicated(by_size[size]))}
     if not shared or not _grows(shared):
@@ -49,15 +49,15 @@ def _replicated(of_size: Sequence[Configuration]) -> list[Configuration]:
     if not unexplained or any(not deviates(c) and not c.differing for c in of_size):
         return []
     seeds = {seed for c in unexplained for seed in c.seeds}
-    signs = {np.sign(c.off) for c in unexplained}
-    best = min(unexplained, key=lambda c: c.off)
+    signs = {np.sign(c.judged_deviation) for c in unexplained}
+    best = min(unexplained, key=lambda c: c.judged_deviation)
     is_near = all(abs(u) <= AT_OPTIMUM_OCTAVES for u in best.octaves) or len(unexplained) == 1
     return unexplained if len(seeds) > 1 and len(signs) == 1 and is_near else []
 
 
 def _grows(shared: dict[tuple[float, ...], list[Configuration]]) -> bool:
     """Whether deviations have one sign, and larger sizes deviate no less than smaller ones."""
-    means = [float(np.mean([c.off for c in shared[size]])) for size in sorted(shared)]
+    means = [float(np.mean([c.judged_deviation for c in shared[size]])) for size in sorted(shared)]
     if len({np.sign(mean) for mean in means}) > 1:
         return False
     first = next(iter(shared.values()))[0]
@@ -65,9 +65,9 @@ def _grows(shared: dict[tuple[float, ...], list[Configuration]]) -> bool:
 
 
 def _refit(bent: Sequence[Configuration]) -> Finding:
-    """What the laws say with the deviating sizes among the data."""
+    """The finding that the law is the cause, with predictions of laws fitted to these sizes."""
     n_runs = sum(len(c.rows) for c in bent)
-    mean = sum(c.off * len(c.rows) for c in bent) / n_runs
+    mean = sum(c.judged_deviation * len(c.rows) for c in bent) / n_runs
     evidence = {"mean_deviation": math.expm1(mean), "n_runs": float(n_runs)}
     losses = _losses_at_double_size(bent)
     if losses is None:
@@ -87,7 +87,9 @@ def _losses_at_double_size(
     by_size: dict[tuple[float, ...], list[float]] = defaultdict(list)
     for configuration in bent:
         mended = (
-            configuration.predicted_log_loss + configuration.off - (configuration.excess or 0.0)
+            configuration.predicted_log_loss
+            + configuration.judged_deviation
+            - (configuration.excess or 0.0)
         )
         by_size[configuration.size_key] += [mended] * len(configuration.seeds)
     for key, log_losses in by_size.items():

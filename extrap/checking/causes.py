@@ -41,7 +41,7 @@ MISTUNED_SHARE = 0.5
 FAR_OCTAVES = 2.0
 """A value so far from the forecast is mentioned even where the loss shows nothing."""
 EARLIER_SHARE = 0.5
-"""A run that was off by this share of its deviation before it spiked is not off for the spike."""
+"""If a run had more than this share of its deviation before the spike, that is not the cause."""
 REPEATED_EPOCHS = 4.0
 """Repeating data more often than this costs loss (Muennighoff et al. 2023, arXiv 2305.16264);
 small data are used up sooner, so fewer epochs are suspected last."""
@@ -64,16 +64,16 @@ def find_cause(configuration: Configuration) -> Finding:
     if not deviates(configuration):
         return _not_off(configuration)
     finding = next(filter(None, (look(configuration) for look in RULES_IN_ORDER)))
-    if configuration.off_replicates is None:
+    if configuration.distance_from_replicates is None:
         return finding
-    apart = {"off_replicates": math.expm1(configuration.off_replicates)}
+    apart = {"off_replicates": math.expm1(configuration.distance_from_replicates)}
     return replace(finding, evidence={**finding.evidence, **apart})
 
 
 def deviates(configuration: Configuration) -> bool:
     """Whether its loss, that it has none, or its tuned values are an alarm."""
     is_diverged = configuration.row["status"] == "diverged"
-    return is_diverged or configuration.is_off or is_mistuned(configuration)
+    return is_diverged or configuration.has_loss_alarm or is_mistuned(configuration)
 
 
 def on_law(configuration: Configuration) -> bool | None:
@@ -91,7 +91,7 @@ def on_law(configuration: Configuration) -> bool | None:
 
 def standing(configuration: Configuration) -> str:
     """The code of where the loss of a configuration lies that is no alarm."""
-    loss = math.exp(configuration.predicted_log_loss + configuration.off)
+    loss = math.exp(configuration.predicted_log_loss + configuration.judged_deviation)
     if loss in configuration.predicted_pi:
         return "on-law" if on_law(configuration) else "undecided-wide"
     if on_law(configuration):
@@ -103,10 +103,11 @@ def standing(configuration: Configuration) -> str:
 
 def is_mistuned(configuration: Configuration) -> bool:
     """Whether its tuned values cost half a percent, and more than the recommended ones."""
-    excess, cost, off = configuration.excess, configuration.tuned_cost, configuration.off
+    excess, cost = configuration.excess, configuration.tuned_cost
+    deviation = configuration.judged_deviation
     if cost is None or cost.p_value is None or excess is None:
         return False
-    if configuration.is_off and off < 0:  # better than the law: no cost shows
+    if configuration.has_loss_alarm and deviation < 0:  # better than the law: no cost shows
         return False
     above = configuration.above_tuned
     if above is not None and above <= MISTUNED_COST:  # nor does any beside a tuned run
@@ -114,13 +115,13 @@ def is_mistuned(configuration: Configuration) -> bool:
     is_away = excess > MISTUNED_COST or _is_outside(configuration)
     is_likely = cost.p_value > SURPRISING_P
     if is_above(configuration):  # far out the cost is known badly
-        is_likely |= is_without_bound(configuration) or excess >= MISTUNED_SHARE * off
+        is_likely |= is_without_bound(configuration) or excess >= MISTUNED_SHARE * deviation
     return is_away and cost.chance >= MISTUNED_PROBABILITY and is_likely
 
 
 def is_above(configuration: Configuration) -> bool:
     """Whether its loss is above its prediction interval."""
-    return configuration.off > 0 and not configuration.is_inside
+    return configuration.judged_deviation > 0 and not configuration.is_inside
 
 
 def is_without_bound(configuration: Configuration) -> bool:
@@ -139,7 +140,7 @@ def is_elsewhere(configuration: Configuration) -> bool:
     excess, cost = configuration.excess, configuration.tuned_cost
     if cost is None or cost.p_value is None or excess is None:
         return False
-    is_better = cost.p_value <= SURPRISING_P and configuration.off < excess
+    is_better = cost.p_value <= SURPRISING_P and configuration.judged_deviation < excess
     return not is_mistuned(configuration) and is_better and excess > MISTUNED_COST
 
 
@@ -167,7 +168,7 @@ def _is_uninformative(configuration: Configuration) -> bool:
 
 
 def _not_off(configuration: Configuration) -> Finding:
-    """What sets a configuration apart that is no alarm."""
+    """What sets apart a configuration that is no alarm."""
     if configuration.differing:
         return Finding(code="other-recipe", cause="recipe")
     if configuration.spike is not None:
@@ -182,18 +183,18 @@ def _not_off(configuration: Configuration) -> Finding:
 
 def _instability(configuration: Configuration) -> Finding | None:
     """A run that diverged, or whose loss spiked and did not recover."""
-    overfits, off = configuration.overfits, configuration.off
+    overfits, deviation = configuration.overfits, configuration.judged_deviation
     if configuration.row["status"] == "diverged":
         if overfits and _epochs(configuration, above=REPEATED_EPOCHS) is not None:
             return None
         evidence = _distances(configuration)
         return Finding(code="diverged", cause="instability", evidence=evidence)
-    if configuration.spike is None or off < 0 or is_mistuned(configuration):
+    if configuration.spike is None or deviation < 0 or is_mistuned(configuration):
         return None
     if overfits and _epochs(configuration, above=1.0) is not None:
         return None
-    if (configuration.off_before_spike or 0.0) > EARLIER_SHARE * off:
-        return None  # it was off before
+    if (configuration.deviation_before_spike or 0.0) > EARLIER_SHARE * deviation:
+        return None  # it deviated before the spike
     return Finding(code="spiked", cause="instability", evidence=_spike_evidence(configuration))
 
 
@@ -214,7 +215,8 @@ def _mistuned(configuration: Configuration) -> Finding | None:
         "excess_by_its_loss": math.expm1(cost.mean),
     }
     if is_above(configuration):
-        share = 1.0 if is_without_bound(configuration) else cost.mean / configuration.off
+        deviation = configuration.judged_deviation
+        share = 1.0 if is_without_bound(configuration) else cost.mean / deviation
         evidence["explained_share"] = share
     return Finding(code="mistuned", cause="mistuned", evidence=evidence, column=name)
 
@@ -234,7 +236,7 @@ def _recipe(configuration: Configuration) -> Finding | None:
 def _data(configuration: Configuration, *, above: float = REPEATED_EPOCHS) -> Finding | None:
     """More passes over the data than the sweep made, and more than are nearly free."""
     passes = _epochs(configuration, above=above)
-    if configuration.off < 0 or passes is None:
+    if configuration.judged_deviation < 0 or passes is None:
         return None
     epochs, in_sweep = passes
     worth = _worth(epochs) / _worth(max(in_sweep, 1.0))
@@ -242,8 +244,8 @@ def _data(configuration: Configuration, *, above: float = REPEATED_EPOCHS) -> Fi
     expected = _loss_at_effective_data(configuration, worth)
     if expected is not None:
         evidence["expected_loss_of_effective_data"] = math.exp(expected)
-    if expected is not None and configuration.off > 0:
-        share = (expected - configuration.predicted_log_loss) / configuration.off
+    if expected is not None and configuration.judged_deviation > 0:
+        share = (expected - configuration.predicted_log_loss) / configuration.judged_deviation
         evidence["explained_share"] = share
         if share < DATA_SHARE:
             return None
@@ -254,7 +256,7 @@ def _batch(configuration: Configuration) -> Finding | None:
     """A batch that needs a fifth more data than the sweep's, by `1 + B / B_noise`."""
     row = configuration.row
     batch, scale = known_number(row.get("batch_size")), known_number(row.get("noise_scale"))
-    if configuration.off < 0 or batch is None or scale is None or not scale > 0:
+    if configuration.judged_deviation < 0 or batch is None or scale is None or not scale > 0:
         return None
     if "batch_size" in configuration.forecast.runs.tuned:  # then it is tuned or mistuned
         return None
@@ -267,15 +269,19 @@ def _batch(configuration: Configuration) -> Finding | None:
 
 def _unknown(configuration: Configuration) -> Finding:
     """Nothing that is recorded explains it, but perhaps another unit of the loss."""
-    code, off = "unknown", configuration.off - (configuration.excess or 0.0)
-    if not math.isnan(off):
+    code, unexplained = "unknown", configuration.judged_deviation - (configuration.excess or 0.0)
+    if not math.isnan(unexplained):
         predicted = math.exp(configuration.predicted_log_loss)
         ratios = {
             "in-bits": -math.log(math.log(2)),
             "in-nats": math.log(math.log(2)),
             "in-perplexity": predicted - math.log(predicted),
         }
-        units = (unit for unit, ratio in ratios.items() if abs(off - ratio) < UNIT_RATIO_TOLERANCE)
+        units = (
+            unit
+            for unit, ratio in ratios.items()
+            if abs(unexplained - ratio) < UNIT_RATIO_TOLERANCE
+        )
         code = next(units, code)
     return Finding(code=code, cause="unknown", evidence=_distances(configuration))
 

@@ -46,7 +46,7 @@ DOUBLE_NOISE_EXCESS = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TunedCost:
-    """What the tuned values of a configuration cost, given the losses of its size.
+    """Cost of the tuned values of a configuration, given the losses of its size.
 
     Attributes:
         chance: Probability that they cost more than half a percent, and more than the recommended
@@ -69,14 +69,14 @@ class TunedCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What was found about a configuration, in numbers; `extrap.analyses.sweep.advice` words it.
+    """Cause of a configuration's verdict, in numbers; `extrap.analyses.sweep.advice` words it.
 
     Attributes:
         code: Of an alarm `diverged`, `spiked`, `mistuned`, `recipe`, `data`, `batch`, `law`,
             `unknown` or a unit, `in-bits`, `in-nats`, `in-perplexity`. Of no alarm
             `other-recipe`, `recovered`, `elsewhere`, `far` or what `causes.standing` says of the
             loss. Of a configuration that is not judged, `Configuration.unjudged`.
-        cause: Why it is off, or what sets it apart, as in `Verdict.cause`.
+        cause: Why it is off the law, or what sets it apart, as in `Verdict.cause`.
         evidence: The numbers behind it, as in `Verdict.evidence`.
         column: The tuned column that is mistuned.
         size: The size at which a law that was fitted again is compared with the forecast.
@@ -99,10 +99,11 @@ class Configuration:
         tuned: Tuned column → value; None where it is not known.
         differing: Condition → (own, the sweep's), where they differ.
         log_deviation: Mean of log(observed / predicted); None without a loss.
-        off_replicates: Log loss from its replicates, where it differs from them by more than
-            noise and is farther from the law; else None.
+        distance_from_replicates: Its log loss less that of the nearest replicate, where it differs
+            from them by more than noise and is farther from the law; else None.
         spike: The worst spike of its curve, if it has one.
-        off_before_spike: Log loss from the reference curve before that; None without reference.
+        deviation_before_spike: Its log loss just before the spike less that of the reference
+            curve; None without a spike or reference.
         overfits: Whether its curve turns up and climbs steadily.
         forecast: What it is compared with.
         point: The forecast at its size.
@@ -110,21 +111,21 @@ class Configuration:
             loss is refused.
         prediction: Predictive distribution of its mean log loss at the recommended values.
         predicted_pi: Interval of that at the forecast's level: of one run with a new seed the
-            interval that was sealed. Open below where it is asked only whether runs are worse.
+            interval that was sealed. Open below with one-sided tests.
         octaves: log2(value / optimum), one per tuned column; empty where one is unknown.
         excess: Cost of its tuned values if the optimum lies where the forecast has it; None where
             a value is unknown.
-        expected_cost: The same on average over where the optimum may lie.
+        expected_cost: Mean cost of its tuned values over where the optimum may lie.
         unjudged: `failed`, `pruned`, `below-sweep` or `loss-refused` where nothing can be said of
             it; else None.
         tuned_cost: What its tuned values cost by the losses; None where that is unknown.
         p_value: Two-sided, of its mean deviation from the law; None where no loss is tested.
-        p_adjusted: The same adjusted for the number of configurations (Holm 1979).
-        is_off: Whether its loss is an alarm.
+        p_adjusted: `p_value` adjusted for the number of configurations (Holm 1979).
+        has_loss_alarm: Whether its loss is an alarm.
         is_inside: Whether its loss lies in its prediction interval, or within the tolerance.
         above_tuned: Log loss above the best configuration of its size that is on the law; None
             where there is no other.
-        finding: What was found; None before causes were looked for.
+        finding: Cause of the verdict; None before causes were looked for.
     """
 
     rows: Mapping[int, Mapping[str, Any]]
@@ -132,9 +133,9 @@ class Configuration:
     tuned: Mapping[str, float | None]
     differing: Mapping[str, tuple[str, str]]
     log_deviation: float | None
-    off_replicates: float | None
+    distance_from_replicates: float | None
     spike: Spike | None
-    off_before_spike: float | None
+    deviation_before_spike: float | None
     overfits: bool
     forecast: Forecast
     point: Point
@@ -148,7 +149,7 @@ class Configuration:
     tuned_cost: TunedCost | None = None
     p_value: float | None = None
     p_adjusted: float | None = None
-    is_off: bool = False
+    has_loss_alarm: bool = False
     is_inside: bool = False
     above_tuned: float | None = None
     finding: Finding | None = None
@@ -164,38 +165,38 @@ class Configuration:
         return tuple(self.point.size.values())
 
     @property
-    def off(self) -> float:
-        """The log deviation that is tested; NaN without a loss, or where it is not judged."""
+    def judged_deviation(self) -> float:
+        """`log_deviation`; NaN without a loss, and where the configuration is not judged."""
         if self.log_deviation is None or self.unjudged is not None:
             return math.nan
         return self.log_deviation
 
     @property
-    def off_law(self) -> float:
-        """The observed log loss less the predicted one, where the prediction knows its seeds."""
-        return self.predicted_log_loss + self.off - self.prediction.log_loss
+    def deviation_given_seeds(self) -> float:
+        """The judged log loss less the one predicted for runs with its seeds."""
+        return self.predicted_log_loss + self.judged_deviation - self.prediction.log_loss
 
     @property
     def is_plain(self) -> bool:
         """Whether nothing is known that sets it apart from the sweep's runs but tuned values."""
         return (
             self.excess is not None
-            and not math.isnan(self.off)
-            and self.off_replicates is None
+            and not math.isnan(self.judged_deviation)
+            and self.distance_from_replicates is None
             and not self.differing
             and self.spike is None
         )
 
 
 def build_configurations(
-    forecast: Forecast, runs: Runs, *, worse: bool = False
+    forecast: Forecast, runs: Runs, *, one_sided: bool = False
 ) -> list[Configuration]:
     """Every configuration, in the order of their first rows.
 
     Args:
         forecast: What the runs are compared with.
         runs: Runs of its sizes.
-        worse: Whether it is asked only if they are worse: then intervals are open below.
+        one_sided: Whether tests are one-sided, for worse losses only: intervals are open below.
 
     Raises:
         DataError: The forecast predicts no loss at a run's size.
@@ -215,7 +216,7 @@ def build_configurations(
         groups[sizes[i], row["status"], settings, i if is_alone else None].append(i)
     expected = {
         size: _AtSize(
-            forecast, dict(zip(runs.sizes, size, strict=True)), n_runs=n_runs, worse=worse
+            forecast, dict(zip(runs.sizes, size, strict=True)), n_runs=n_runs, one_sided=one_sided
         )
         for size, n_runs in Counter(sizes).items()
     }
@@ -233,10 +234,10 @@ def build_configurations(
 
 
 class _AtSize:
-    """What the forecast expects at one size, of any tuned values and any seeds."""
+    """Predictions of the forecast at one size, for any tuned values and any seeds."""
 
     def __init__(
-        self, forecast: Forecast, size: Mapping[str, float], *, n_runs: int, worse: bool
+        self, forecast: Forecast, size: Mapping[str, float], *, n_runs: int, one_sided: bool
     ) -> None:
         prediction = forecast.predict_loss(size)
         if prediction is None:
@@ -248,21 +249,25 @@ class _AtSize:
         self.forecast, self.point = forecast, forecast.point(size)
         self.predicted_log_loss = prediction.log_loss
         self.values = forecast.values_at(size)
-        self._is_exact, self._worse = n_runs <= MAX_EXACT_COSTS, worse
+        self._is_exact, self._one_sided = n_runs <= MAX_EXACT_COSTS, one_sided
         self._costs: dict[tuple[float, ...], float] = {}
-        self._of_seeds: dict[MeanNoise, tuple[LossPrediction, Interval]] = {}
+        self._means: dict[MeanNoise, tuple[LossPrediction, Interval]] = {}
 
-    def of_seeds(self, seeds: Sequence[object]) -> tuple[LossPrediction, Interval]:
-        """Of the mean of runs with these seeds, at the recommended values."""
+    def predict_mean(self, seeds: Sequence[object]) -> tuple[LossPrediction, Interval]:
+        """Prediction of the mean log loss of runs with these seeds at the recommended values."""
         key = self.forecast.noise.of_mean(seeds)
-        if key not in self._of_seeds:
-            law = self.forecast.predict_loss(self.point.size, seeds=seeds)
-            assert law is not None
-            run = self.forecast.as_run(law, self.point.size)
+        if key not in self._means:
+            mean = self.forecast.predict_loss(self.point.size, seeds=seeds)
+            assert mean is not None
+            prediction = self.forecast.as_run(mean, self.point.size)
             level = self.forecast.level
-            interval = run.upper_bound(level) if self._worse else run.interval(level, new_run=True)
-            self._of_seeds[key] = run, interval
-        return self._of_seeds[key]
+            self._means[key] = (
+                prediction,
+                prediction.upper_bound(level)
+                if self._one_sided
+                else prediction.interval(level, new_run=True),
+            )
+        return self._means[key]
 
     def octaves(self, tuned: Mapping[str, float | None]) -> tuple[float, ...]:
         """log2(value / optimum), one per tuned column; empty where one is unknown."""
@@ -277,7 +282,7 @@ class _AtSize:
         return tuple(min(max(u, -MAX_OCTAVES), MAX_OCTAVES) for u in octaves)
 
     def excess(self, octaves: tuple[float, ...]) -> float | None:
-        """What being so far off costs if the optimum is where the forecast has it."""
+        """Cost in log loss of being so many octaves from the predicted optimum."""
         if not self.point.tuned:
             return 0.0
         if self.values is None or not octaves:
@@ -286,7 +291,7 @@ class _AtSize:
         return float(self.values.typical.excesses(values[None])[0, 0])
 
     def expected_cost(self, octaves: tuple[float, ...]) -> float:
-        """The same over where the optimum may lie; 0 where that is unknown."""
+        """Mean cost over where the optimum may lie; 0 where that is unknown."""
         if self.values is None or not octaves:
             return 0.0
         if not self._is_exact:  # a thousandth of an octave costs nothing
@@ -308,18 +313,18 @@ def _configurations(
     tuned = {name: known_number(first.get(name)) for name in expected.point.tuned}
     octaves = expected.octaves(tuned)
     excess = expected.excess(octaves)
-    for part, off_replicates in _by_agreement(expected, rows, excess or 0.0):
+    for part, distance_from_replicates in _by_agreement(expected, rows, excess or 0.0):
         seeds, observed = _mean_of_seeds(part.values())
-        prediction, interval = expected.of_seeds(seeds or (NEW_SEED,))
+        prediction, interval = expected.predict_mean(seeds or (NEW_SEED,))
         yield Configuration(
             rows=part,
             seeds=seeds,
             tuned=tuned,
             differing=_differing(first, recipe),
             log_deviation=None if observed is None else observed - expected.predicted_log_loss,
-            off_replicates=off_replicates,
+            distance_from_replicates=distance_from_replicates,
             spike=spike,
-            off_before_spike=_off_before(expected, spike),
+            deviation_before_spike=_deviation_before(expected, spike),
             overfits=overfits,
             forecast=expected.forecast,
             point=expected.point,
@@ -364,15 +369,15 @@ def _by_agreement(
     """Replicates that agree within noise as one part, and each of the others by itself.
 
     They fall into groups where they differ by more than noise; the largest group, of equal ones
-    the nearest to the law, are the replicates. One that is farther from the law than these is
-    off, by its distance from the nearest of them.
+    the nearest to the law, are the replicates. One that is farther from the law than these has
+    its distance from the nearest of them, any other None.
     """
     losses = {
         number: math.log(row["loss"])
         for number, row in rows.items()
         if row["status"] == "complete"
     }
-    noise = expected.of_seeds((NEW_SEED,))[0].run
+    noise = expected.predict_mean((NEW_SEED,))[0].run
     dof = min(dof for _, dof in noise)
     if len(losses) < 2 or not dof > 0:
         return [(dict(rows), None)]
@@ -417,8 +422,8 @@ def _differing(row: Mapping[str, Any], recipe: Mapping[str, str]) -> dict[str, t
     }
 
 
-def _off_before(expected: _AtSize, spike: Spike | None) -> float | None:
-    """How far a curve was off the reference curves just before its spike."""
+def _deviation_before(expected: _AtSize, spike: Spike | None) -> float | None:
+    """Log loss of a curve just before its spike, less that of the reference curves."""
     curves = expected.forecast.curves
     if spike is None or curves is None or not math.isfinite(spike.before):
         return None

@@ -1,4 +1,4 @@
-"""What a source on the command line is, and the runs or the forecast in it."""
+"""Sources on the command line: their kind, and the runs or the forecast read from them."""
 
 from __future__ import annotations
 
@@ -23,23 +23,26 @@ SOURCE_KINDS = {
     "sealed": "a sealed forecast, which keeps its runs, columns and level",
     "study": "a study file, which says how its runs are read and fitted",
 }
-"""Kind of source → what a message says of it."""
+"""Name in `Option.sources` → description for messages; `big` is the second source, BIG."""
 
 
-def opened(source: str) -> Any:
-    """A source as the analyses take it: `-` is the standard input."""
+def path_or_stdin(source: str) -> Any:
+    """The source itself, a path or URL; the standard input for `-`."""
     return sys.stdin if source == "-" else source
 
 
-def kind_of(source: str, big: str | None = None) -> str:
-    """The kind of a source; options of the command that have no effect on it are refused.
+def checked_source_kind(source: str, big: str | None = None) -> str:
+    """The kind of a source, after a check that every option on the command line applies to it.
 
     Args:
-        source: What was given.
-        big: The larger runs, if any are given.
+        source: A path, a URL, or - for the standard input.
+        big: The source of the larger runs, if there is one.
 
     Returns:
         `"study"`, `"sealed"` or `"table"`.
+
+    Raises:
+        UsageError: An option has no effect on these sources, or they are in the wrong order.
     """
     from extrap.records.seals import is_sealed_file
 
@@ -50,10 +53,10 @@ def kind_of(source: str, big: str | None = None) -> str:
             f"{source}."
         )
     kind = "study" if is_study else "sealed" if is_sealed else "table"
-    kinds = {kind, "big"} if big and not is_study else {kind}
+    sources = {kind, "big"} if big and not is_study else {kind}
     context = click.get_current_context()
     for option in context.command.params:
-        if not isinstance(option, Option) or not option.sources or option.sources & kinds:
+        if not isinstance(option, Option) or not option.sources or option.sources & sources:
             continue
         if context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE:
             from extrap.errors import without_password
@@ -68,21 +71,23 @@ def kind_of(source: str, big: str | None = None) -> str:
     return kind
 
 
-def size_of(text: str, forecast: Forecast) -> dict[str, float]:
-    """A size of `--at`: by the inputs of the forecast's path, else by its size columns."""
+def parse_forecast_size(text: str, forecast: Forecast) -> dict[str, float]:
+    """Parse a size from `--at`, given in the inputs of the size path or in the size columns."""
     columns = forecast.runs.sizes if forecast.path is None else forecast.path.inputs
     return parse_size(text, columns, largest=forecast.largest())
 
 
-def forecast_of(source: str, options: dict[str, Any], *, big: str | None = None) -> Forecast:
-    """The forecast in a sealed file, or from a sweep.
+def load_or_fit_forecast(
+    source: str, options: dict[str, Any], *, big: str | None = None
+) -> Forecast:
+    """Load the forecast from a sealed file, or fit one to a sweep.
 
     Args:
-        source: The file, or the sweep.
-        options: Those of a sweep.
-        big: The larger runs that are read by these options too, if any are.
+        source: The sealed file, or the table of the sweep.
+        options: Options of the command, by which a sweep is read and fitted.
+        big: The source of the larger runs, if there is one; the same options are used to read it.
     """
-    if kind_of(source, big) == "sealed":
+    if checked_source_kind(source, big) == "sealed":
         from extrap.forecasting.documents import load_forecast
 
         return load_forecast(source)
@@ -90,7 +95,9 @@ def forecast_of(source: str, options: dict[str, Any], *, big: str | None = None)
     from extrap.records import SizePath
     from extrap.records.numbers import counted
 
-    runs = read_table(source, options, elsewhere=renamings(options) if big else ())
+    # a renaming or formula may be for the larger runs alone
+    optional = renamings_and_formulas(options) if big else ()
+    runs = read_table(source, options, optional=optional)
     keywords = {name: options[name] for name in ("level", "band", "fix", "prior")}
     with reports_progress(f"fitting {counted(len(runs), 'run')}"):
         return forecast(runs, path=SizePath.parse(options["path"]), **keywords)
@@ -99,13 +106,13 @@ def forecast_of(source: str, options: dict[str, Any], *, big: str | None = None)
 def read_table(
     source: str, options: dict[str, Any], *, may_mix: bool = False, **others: Any
 ) -> Runs:
-    """The runs of a source; what was inferred of its columns is said on the standard error.
+    """Read the runs of a table; print to the standard error how its columns were interpreted.
 
     Args:
         source: A path, a URL, or - for the standard input.
-        options: Those of the command, of which the ones that read runs count.
+        options: Options of the command; those that are no fields of `Request` are ignored.
         may_mix: Whether conditions may vary within the table.
-        others: Further fields of the request.
+        others: Further fields of `Request`, which take precedence over the options.
     """
     from extrap.errors import without_password
     from extrap.reading.reader import read_sweep
@@ -116,39 +123,47 @@ def read_table(
     request = Request(**{name: value for name, value in values.items() if name in names})
 
     with reports_progress(f"reading {without_password(source)}"):
-        runs, announcement = read_sweep(opened(source), request, may_mix=may_mix)
+        runs, announcement = read_sweep(path_or_stdin(source), request, may_mix=may_mix)
     if announcement:
         say(announcement, err=True)
     return runs
 
 
 def read_big(source: str, forecast: Forecast, options: dict[str, Any], *, sweep: str) -> Runs:
-    """Runs to judge; what their columns are is known from the forecast of the sweep."""
+    """Read the larger runs, with the columns and conditions of the forecast.
+
+    Args:
+        source: The source of the larger runs.
+        forecast: The forecast that they are compared with.
+        options: Options of the command.
+        sweep: The source of the forecast.
+    """
     from extrap.reading.reader import known_of, unused_of
     from extrap.records.seals import is_sealed_file
 
     request_fields = known_of(forecast.runs) | {"conditions": forecast.runs.conditions}
-    is_sealed = is_sealed_file(sweep)  # then all that was given is for these runs
-    used = set[str]() if is_sealed else {*renamings(options)} - unused_of(forecast.runs)
-    request_fields["elsewhere"] = (*used, *options["where"], *options["ignore"])
+    # what the sweep used may not apply to the larger runs; a sealed forecast used no option
+    used_by_sweep = set(renamings_and_formulas(options)) - unused_of(forecast.runs)
+    optional = set[str]() if is_sealed_file(sweep) else used_by_sweep
+    request_fields["optional"] = (*optional, *options["where"], *options["ignore"])
     return read_table(
         source, options, stage="check", curves=options["big_curves"], **request_fields
     )
 
 
-def renamings(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """The renamings `old=new` and the formulas that were given."""
+def renamings_and_formulas(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The renamings `old=new` of `--rename` and the formulas of `--let`."""
     return (*(f"{old}={new}" for old, new in options["rename"].items()), *options["let"])
 
 
-def target_of(text: str, runs: Runs) -> dict[str, float]:
-    """The size that `--at` names, of those of the runs."""
+def parse_runs_size(text: str, runs: Runs) -> dict[str, float]:
+    """Parse a size from `--at`, given in the size columns of the runs."""
     frame = runs.to_frame()
     return parse_size(text, runs.sizes, largest={c: float(frame[c].max()) for c in runs.sizes})
 
 
-def announced(result: Any) -> Any:
-    """A result, of which the standard error says which columns were taken for what."""
+def announce_columns(result: Any) -> Any:
+    """Print to the standard error which columns a result was computed from, and return it."""
     from extrap.records.notes import USING, of_codes
 
     for note in of_codes(result.notes, USING):

@@ -28,7 +28,7 @@ class Option(click.Option):
         metavar: What stands for its value in the help: choices separated by `|`, or a name, which
             `PAIRS` and `TYPES` know; `...` after it if there may be several; empty for a flag.
         text: Its help.
-        sources: The kinds, separated by blanks, see `inputs.kind_of`; none are all.
+        sources: The kinds, separated by blanks, see `inputs.checked_source_kind`; none are all.
         default: The default, which its help shows.
         required: Whether it must be given.
     """

@@ -44,7 +44,7 @@ def stops_gracefully(within_s: float, *, checkpoints: str | None = None) -> Iter
         raise KeyboardInterrupt
 
     def ask(number: int, frame: FrameType | None) -> None:
-        is_first, is_heard = not preemption.is_asked, preemption.ask()
+        is_first, is_heard = not preemption.is_stop_requested, preemption.ask()
         if is_first and is_heard:
             if ALARM is not None:
                 signal.setitimer(signal.ITIMER_REAL, within_s)

@@ -17,7 +17,7 @@ from extrap.laws.base import Array
 
 
 def t_quantile(p: ArrayLike, dof: ArrayLike) -> Array:
-    """Of Student's t, at probabilities in (0, 1); `dof` may be `inf`."""
+    """Quantile of Student's t at probabilities in (0, 1); `dof` may be `inf`."""
     return np.asarray(special.stdtrit(dof, p))
 
 
@@ -32,7 +32,7 @@ def f_tail(x: ArrayLike, dof: ArrayLike, other_dof: ArrayLike) -> Array:
 
 
 def chi2_quantile(p: ArrayLike, dof: ArrayLike) -> Array:
-    """Of χ², at probabilities in (0, 1)."""
+    """Quantile of χ² at probabilities in (0, 1)."""
     return np.asarray(2 * special.gammaincinv(np.asarray(dof, dtype=float) / 2, p))
 
 

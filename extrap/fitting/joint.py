@@ -64,21 +64,21 @@ class Growth:
     start: float
 
     def factors(self, x: Array) -> Array:
-        """Of runs at points (n, n_columns), (n,)."""
+        """Factors of misfit and noise, (n,), for runs at points (n, n_columns)."""
         depth = np.maximum(x @ np.array(self.weights) - self.start, 0.0)
         return np.asarray(np.exp(np.minimum(self.rate * depth, MAX_LOG_GROWTH)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misfit:
-    """What a law leaves over, in log loss.
+    """Deviation of log losses from a law: its standard deviations and correlations.
 
     Attributes:
         level: Standard deviation of what runs of one first size share.
-        smooth: That of the smooth part.
-        length: Distance in ln size over which that changes.
+        smooth: Standard deviation of a part that varies smoothly with size.
+        length: Distance in ln size over which the smooth part changes.
         noise: Standard deviation of a single run beyond its known error.
-        growth: Of the smooth part and of the noise; None for none.
+        growth: Growth of the smooth part and of the noise; None if they do not grow.
     """
 
     level: float
@@ -92,17 +92,17 @@ class Misfit:
         return self.smooth**2 * self.correlation(a, b) + self.level**2 * share_first(a, b)
 
     def correlation(self, a: Array, b: Array) -> Array:
-        """Of the smooth part, times its growth, (n, m)."""
+        """Correlation of the smooth parts at a and b, times their growth factors, (n, m)."""
         squares = sum(np.subtract.outer(u, v) ** 2 for u, v in zip(a.T, b.T, strict=True))
         growth = np.multiply.outer(self.factors(a), self.factors(b))
         return np.asarray(growth * np.exp(-0.5 / self.length**2 * squares))
 
     def variances(self, x: Array) -> Array:
-        """Of runs at points (n, n_columns), noise aside, (n,)."""
+        """Variances without noise, (n,), of runs at points (n, n_columns)."""
         return np.asarray((self.smooth * self.factors(x)) ** 2 + self.level**2)
 
     def factors(self, x: Array) -> Array:
-        """By which smooth part and noise of runs at points (n, n_columns) grow, (n,)."""
+        """Growth factors of smooth part and noise, (n,), for runs at points (n, n_columns)."""
         return np.ones(len(x)) if self.growth is None else self.growth.factors(x)
 
 
@@ -147,7 +147,7 @@ class FittedRuns(Columns):
 
     @cached_property
     def _correlations(self) -> dict[tuple[float, Growth | None], Array]:
-        """Of the smooth parts of misfits, by length and growth."""
+        """Cache: length and growth of a misfit → correlation of its smooth part at the runs."""
         return {}
 
     @cached_property

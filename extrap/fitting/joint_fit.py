@@ -48,7 +48,7 @@ LENGTH_SCALES = ((1.5, 0.2), (3.0, 0.4), (6.0, 0.4))
 LEVEL_SDS = ((0.0, 0.3), (0.002, 0.3), (0.006, 0.3), (0.015, 0.1))
 """Standard deviation of what runs of one value of the first column share, and its probability."""
 LEVEL_SDS_WITH_GROWTH = ((0.0, 0.17), (0.002, 0.28), (0.006, 0.55))
-"""The same with a growth."""
+"""`LEVEL_SDS` where misfit and noise grow for runs with few tokens."""
 NOISE_SDS = (0.0007, 0.0015, 0.003, 0.006, 0.012, 0.03)
 """Standard deviation of a log loss beyond known errors, equally likely."""
 TYPICAL_MISFIT = (0.006, 0.008, 3.0, 0.004)
@@ -73,7 +73,7 @@ N_DOUBTS = 2
 HOPELESS_EVIDENCE_GAP = 8.0
 """Log evidence below the best of laws that are not looked at again."""
 MAX_STEPS, MAX_LOG_STEP, STEP_TOLERANCE = 25, 0.7, 3e-3
-"""Of Gauss–Newton: most steps, the longest one of a log parameter, and when it has ended."""
+"""Gauss–Newton: most steps, longest step of a log parameter, tolerance of convergence."""
 BATCH_SIZE = 200_000
 """Derivatives that are whitened at once: more do not stay in a processor's cache."""
 MIN_PREDICTING_RUNS = 6
@@ -90,7 +90,7 @@ MIN_SHARE = 1e-3
 MAX_DOUBT, MIN_RESIDUAL = 1e8, 1e-9
 """Guards of the variance of a doubted run and of a division."""
 _Cell = tuple[int, ...]
-"""Of the grid of misfits: which growth, level, smooth misfit, length and noise."""
+"""Cell of the grid of misfits: indices of growth, level, smooth misfit, length and noise."""
 
 
 def fit_joint(
@@ -163,7 +163,7 @@ def _thinned(x: Array) -> Index:
 def _posterior(
     columns: tuple[str, ...], runs: FittedRuns, fix: Mapping[str, float], *, may_grow: bool = True
 ) -> JointPosterior:
-    """Of the laws of runs at log sizes."""
+    """Posterior distribution of laws, given runs at log sizes."""
     reference = runs.points[np.argmax(runs.points.sum(axis=1))]
     runs = replace(runs, points=runs.points - reference)
     fits = [plain := _without_outliers(_Fit(runs=runs, laws=_grid(runs, fix))).promising]
@@ -311,7 +311,7 @@ class _Fit:
 
     @cached_property
     def axes(self) -> tuple[Sequence[tuple[float, float]], ...]:
-        """Of the grid of misfits: levels, smooth misfits, lengths, noises and their priors."""
+        """Axes of the grid of misfits: levels, smooth misfits, lengths, noises, with priors."""
         levels = LEVEL_SDS if self.growth is None else LEVEL_SDS_WITH_GROWTH
         return levels, SMOOTH_SDS, LENGTH_SCALES, [(noise, 1.0) for noise in NOISE_SDS]
 

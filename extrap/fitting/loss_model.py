@@ -47,8 +47,9 @@ AVERAGED_DISCREPANCY = 0.01
 AVERAGED_DOF = 4.0
 """Degrees of freedom behind it."""
 JOINT_DISCREPANCY = 0.05
-"""The same over several size columns: share of the change as far beyond the sweep as it is long
-itself, and in proportion elsewhere. Chosen with the misfit."""
+"""Structural error of laws over several size columns: share of the change of the log loss at a
+distance beyond the sweep as long as the sweep, and in proportion elsewhere. Chosen with the
+misfit."""
 LEAST_LOG_SPAN = 0.1
 """Least ln length that a sweep of several size columns counts as."""
 STATED_DOF = 1e9
@@ -284,7 +285,7 @@ class _Blend(NamedTuple):
 def _blends_of(
     mean: Array, within: Array, between: Array | None = None, *, dof: float, scatter: float
 ) -> list[_Blend]:
-    """Of one part of the forecast at n sizes, from arrays of shape (n,)."""
+    """Blends of one part of the forecast at n sizes, from arrays of shape (n,)."""
     moments = (mean, within, np.zeros(len(mean)) if between is None else between)
     return [
         _Blend(center, ((variance, dof),), apart, ((scatter**2, dof),))

@@ -23,7 +23,7 @@ from extrap.records.numbers import (
 )
 
 JUDGED_LEVEL = 0.9
-"""Of the intervals that are judged, whatever that of the forecast is."""
+"""Level of the intervals by which losses are judged, whatever the level of the forecast."""
 MOST_HALF_WIDTH, OF_FALL = 0.2, 0.25
 """Half width of a log loss up to which it is given: so much, or so much of the fall of the log
 loss over the sweep if that is more."""

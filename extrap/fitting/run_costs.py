@@ -75,7 +75,7 @@ class RunCost:
         return float(y[i] + self._exponents()[i - 1] * (log_size[0] - x[i, 0]))
 
     def _exponents(self) -> Array:
-        """Of the cost over the only size column, between neighbouring sizes."""
+        """Exponents of the cost in the only size column, between neighboring sizes."""
         x, y = np.log(list(self.measured))[:, 0], np.log(list(self.measured.values()))
         return np.asarray(np.diff(y) / np.diff(x))
 

@@ -25,7 +25,7 @@ Positions = npt.NDArray[np.int64]
 MAX_CUTS = 8
 """More cuts than this (checkpoints of one run, say) are thinned to as many, even in log size."""
 MAX_HELD_OUT = 40
-"""The same for the sizes held out by one cut."""
+"""If one cut holds out more sizes than this, they are thinned in the same way."""
 START, SHORT_START = 4, 3
 """Fitted sizes of the first cut; the second where there are fewer than `START + 2` sizes."""
 LEAST_FITTED_SHARE = 0.25

@@ -30,7 +30,8 @@ from extrap.records.flags import Flag
 NEAR_EXCESS = 0.01
 """Log excess that sets how far from an optimum values are tried."""
 OFFSETS = {1: (-1.6, -0.8, 0.0, 0.8, 1.6)}
-"""Of the values at a new size from its predicted optimum, in distances of that excess …"""
+"""Values to try at a new size: distances from its predicted optimum, in units of the distance at
+which the excess is `NEAR_EXCESS` …"""
 OFFSETS_OF_SEVERAL = (-1.2, 0.0, 1.2)
 """… and along each of several tuned columns."""
 WITHIN = 2.0
@@ -245,7 +246,7 @@ class _Sweep:
 
     @classmethod
     def of(cls, forecast: Forecast) -> _Sweep:
-        """Of a forecast."""
+        """Collect the runs near the optima of a forecast."""
         runs = forecast.runs
         frame, names = runs.complete().to_frame(), list(runs.tuned)
         step, values = np.ones(len(names)), forecast.values_at(forecast.optima[-1].size)
@@ -411,7 +412,7 @@ def seed_name(seed: object) -> int | str:
 def _intervals(
     forecast: Forecast, size: Mapping[str, float]
 ) -> tuple[Interval, dict[str, Interval]]:
-    """Of one new run's loss and of each optimum, refused or not."""
+    """Prediction intervals of the loss of one new run and of each optimum, refused or not."""
     prediction, values, loss_pi = forecast.predict_loss(size), forecast.values_at(size), Interval()
     if prediction is not None:
         loss_pi = forecast.as_run(prediction, size).interval(forecast.level, new_run=True)

@@ -30,7 +30,7 @@ class Range(NamedTuple):
 
 
 EXPONENT_RANGE = Range(0.005, 3.0, (0.05, 0.15, 0.4, 1.0))
-"""Of a size: below .005 a power is hardly different from a constant, above 3 nothing is left."""
+"""Exponents of a size: below .005 a power hardly differs from a constant, above 3 it vanishes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ import numpy as np
 from extrap.laws.base import EXPONENT_RANGE, AnyArray, Array, LossLaw, Range, exp, log_add_exp
 
 TERM_RATIO_RANGE = Range(1e-6, 1e6, (0.3, 3.0))
-"""Of the two terms at the reference size, where both matter or one is absent."""
+"""Ratio of the two terms at the reference size: from both matter to one is absent."""
 EXPONENT_OF_TWO = Range(0.005, 3.0, (0.15, 0.5))
 OUTER = Range(0.05, 5.0, (0.35, 1.0))
 

@@ -331,9 +331,9 @@ def _with_names(request: Request, renamed: Mapping[str, str]) -> Request:
 
 
 def _applicable(contents: Contents, request: Request) -> tuple[Request, list[str]]:
-    """A request without what only other tables need, and notes of what that is."""
-    have, elsewhere = contents.have, request.elsewhere
-    if not elsewhere:
+    """A request without its optional parts that do not apply to the table, and notes on these."""
+    have, optional = contents.have, request.optional
+    if not optional:
         return request, []
 
     def lacks(name: str) -> bool:
@@ -341,7 +341,7 @@ def _applicable(contents: Contents, request: Request) -> tuple[Request, list[str
 
     rename, let, unused = dict[str, str](), tuple[str, ...](), list[str]()
     for old, new in request.rename.items():
-        if (text := f"{old}={new}") in elsewhere and (lacks(old) or new in have):
+        if (text := f"{old}={new}") in optional and (lacks(old) or new in have):
             unused.append(text)
         else:
             rename[old] = new
@@ -349,13 +349,13 @@ def _applicable(contents: Contents, request: Request) -> tuple[Request, list[str
     for text in request.let:
         name, formula = parse_definition(text)
         is_there = name in have and name not in formula.names
-        if text in elsewhere and (is_there or any(map(lacks, formula.names))):
+        if text in optional and (is_there or any(map(lacks, formula.names))):
             unused.append(text)
         else:
             let += (text,)
             have.append(name)
-    where = {c: v for c, v in request.where.items() if c not in elsewhere or not lacks(c)}
-    ignore = tuple(c for c in request.ignore if c not in elsewhere or not lacks(c))
+    where = {c: v for c, v in request.where.items() if c not in optional or not lacks(c)}
+    ignore = tuple(c for c in request.ignore if c not in optional or not lacks(c))
     request = replace(request, rename=rename, let=let, where=where, ignore=ignore)
     return request, [note(UNUSED_TABLE, text) for text in unused]
 
@@ -506,7 +506,7 @@ def known_of(runs: Runs) -> dict[str, Any]:
 
 
 def unused_of(runs: Runs) -> set[str]:
-    """Formulas and renamings, of those that other tables may need, that these runs do not."""
+    """The optional formulas and renamings that were skipped when these runs were read."""
     return {text for (text,) in values_of(runs.notes, UNUSED_TABLE)}
 
 

@@ -103,9 +103,9 @@ class Request:
     """Columns of parameters and of tokens, None by their names, where these are the sizes."""
     like: str | None = None
     """Kind of the sweep's losses where the columns are to be those of a sweep that was read."""
-    elsewhere: tuple[str, ...] = ()
-    """Formulas, renamings `old=new` and columns of `where` and `ignore` that only tables which
-    have the columns need."""
+    optional: tuple[str, ...] = ()
+    """Formulas, renamings `old=new` and columns of `where` and `ignore` that are skipped where the
+    table lacks their columns."""
 
     def __post_init__(self) -> None:
         """Take one name for a tuple of one, and None for nothing, but of what is tuned."""

@@ -12,7 +12,7 @@ from extrap.on_first_use import on_first_use
 from extrap.records.command import Command
 from extrap.records.intervals import Interval
 from extrap.records.overrides import override
-from extrap.records.recipe import BUDGET, DATA_SIZE, EXAMPLES, TUNABLE, Recipe
+from extrap.records.recipe import EXAMPLES_COLUMN, STEPS_COLUMN, TOKENS_COLUMN, TUNABLE, Recipe
 from extrap.records.results import (
     Estimate,
     Fit,
@@ -49,15 +49,15 @@ if TYPE_CHECKING:
     from extrap.records.runs import STAGES, WITHOUT_SEED, Runs, condition_text
 
 __all__ = [
-    "BUDGET",
     "CONTRAST",
-    "DATA_SIZE",
-    "EXAMPLES",
+    "EXAMPLES_COLUMN",
     "OPTUNA_SAMPLERS",
     "OWN",
     "RECOMMENDED",
     "ROLES",
     "STAGES",
+    "STEPS_COLUMN",
+    "TOKENS_COLUMN",
     "TUNABLE",
     "WITHOUT_SEED",
     "Cell",

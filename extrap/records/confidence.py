@@ -15,7 +15,8 @@ MOST_COST, LOW_COST, HIGH_COST = 0.03, 0.01, 0.003
 """Expected log excess of a recommended value beyond which it is not given, beyond which the
 confidence is low, and up to which it can be high."""
 MOST_CHANCE, LOW_CHANCE, HIGH_CHANCE = 0.1, 0.05, 0.02
-"""The same of the chance that a run at this value diverges."""
+"""Probability of divergence at a recommended value beyond which the value is not given, beyond
+which the confidence is low, and up to which it can be high."""
 NOT_FINISHED = "no-finished-runs"
 """The flag of a size of which no run was finished."""
 LOW_FLAGS = (

@@ -18,7 +18,7 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_
 from extrap.errors import argument, shown
 
 ROUNDING = 1e-9
-"""What a product or a ratio of sizes, steps or fractions may be off by, relative."""
+"""Relative tolerance for rounding in products and ratios of sizes, steps or fractions."""
 SMALLEST_LOSS, LARGEST_LOSS = 1e-100, 1e100
 """Squares of losses beyond this are no finite floats."""
 

@@ -35,4 +35,4 @@ class Interval(NamedTuple):
 
 
 NOWHERE = Interval()
-"""Of which no side is known."""
+"""Interval of which neither side is known."""

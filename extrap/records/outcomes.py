@@ -29,7 +29,7 @@ class Outcome(Enum):
 
     @classmethod
     def of(cls, *, on_law: bool | None, cause: str | None, has_loss: bool) -> Outcome:
-        """Of a verdict: whether it is on the law, what is wrong, whether it has a loss."""
+        """The outcome of a verdict: whether it is on the law, its cause, whether it has a loss."""
         if on_law is None:
             return cls.UNDECIDED
         if on_law:

@@ -15,7 +15,7 @@ from extrap.records.study import TrainFunction
 from extrap.study_folders import beside, by_value, enter, is_installed, receive
 
 FINGERPRINT_DIGITS = 12
-"""Of a file's SHA-256 in a fingerprint."""
+"""Hexadecimal digits of the SHA-256 hash of a file in a fingerprint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -20,12 +20,12 @@ TUNABLE = (
 """Fields that a study may tune beside `lr`: every run of a pack has its own."""
 ONE_MINUS = ("momentum", "beta1", "beta2")
 """Values whose distance from 1 is multiplied when they are moved."""
-DATA_SIZE = "tokens"
-"""The size column that sets how long a run trains: predicted tokens."""
-EXAMPLES = "examples"
-"""The size column that sets how many different examples a run has; its length stays."""
-BUDGET = "steps"
-"""A tuned column that sets how many updates a run makes, where no size column does."""
+TOKENS_COLUMN = "tokens"
+"""Size column of predicted tokens; it sets the number of steps of a run."""
+EXAMPLES_COLUMN = "examples"
+"""Size column of distinct training examples; it does not change the number of steps."""
+STEPS_COLUMN = "steps"
+"""Tuned column of the number of steps, where no size column sets it."""
 ONLY_FOR = {
     **dict.fromkeys(("momentum", "nesterov"), ("sgd", "muon")),
     **dict.fromkeys(("beta1", "beta2", "eps"), ("adam", "adamw", "muon")),
@@ -224,16 +224,16 @@ class Recipe:
             ValueError: A tuned name is no tunable field, or a value is impossible.
         """
         values: dict[str, Any] = {n: value for n, value in tuned.items() if n != "lr"}
-        unknown = sorted(set(values) - {*TUNABLE, BUDGET})
+        unknown = sorted(set(values) - {*TUNABLE, STEPS_COLUMN})
         if unknown:
             raise ValueError(
                 f"training can tune lr and {', '.join(TUNABLE)}; got {', '.join(unknown)}. "
                 "Move other values into the recipe, or pass your own train=."
             )
         batch_size = round(values.pop("batch_size", self.batch_size))
-        steps = round(values.pop(BUDGET, self.steps))
-        if DATA_SIZE in size:
-            steps = max(1, round(size[DATA_SIZE] / (batch_size * tokens_per_example)))
+        steps = round(values.pop(STEPS_COLUMN, self.steps))
+        if TOKENS_COLUMN in size:
+            steps = max(1, round(size[TOKENS_COLUMN] / (batch_size * tokens_per_example)))
         return replace(self, batch_size=batch_size, steps=steps, **values)
 
 

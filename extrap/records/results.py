@@ -40,7 +40,7 @@ class Encoded:
     __slots__ = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The same in plain JSON types: what `--json` prints of it."""
+        """The record in plain JSON types, as `--json` prints it."""
         return document(self)
 
 
@@ -50,7 +50,7 @@ class Shown(Encoded):
     __slots__ = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The same in plain JSON types: what `--json` prints of it."""
+        """The record in plain JSON types, as `--json` prints it."""
         from extrap.reporting.flags import with_flag_meanings
 
         return with_flag_meanings(document(self), self)

@@ -23,7 +23,7 @@ from extrap.records.fields import (
     one_of,
     require,
 )
-from extrap.records.recipe import BUDGET, DATA_SIZE, Recipe
+from extrap.records.recipe import STEPS_COLUMN, TOKENS_COLUMN, Recipe
 from extrap.records.size_paths import SizePath
 
 Option = int | float | str | bool | None
@@ -31,7 +31,7 @@ OnEval = Callable[[int, tuple[float, ...]], Sequence[bool] | None]
 """Receives a step and the held-out loss of every run; may say which runs to keep."""
 OWN = "own"
 """The workload of a study that names none: whatever its training function or command trains."""
-WHOLE_FIELDS = ("batch_size", BUDGET)
+WHOLE_FIELDS = ("batch_size", STEPS_COLUMN)
 """What of a recipe is trained as a whole number."""
 OPTUNA_SAMPLERS = ("tpe", "gp", "cmaes", "qmc")
 """Names of Optuna's samplers in a study."""
@@ -334,7 +334,7 @@ class StudySpec:
         differ from machine to machine. Runs read from a storage have columns of the others too.
         """
         moving = {*self.tune, *self.sizes, *self.path}
-        moving |= {"steps"} if DATA_SIZE in moving else set()
+        moving |= {"steps"} if TOKENS_COLUMN in moving else set()
         fields = () if self.workload.name == OWN else self.recipe.in_use()
         common = {
             **{k: v for k, v in self.workload.options.items() if not isinstance(v, str)},

@@ -39,7 +39,7 @@ from extrap.records.numbers import NBSP, format_decimals, format_quantity
 from extrap.reporting.charts import Axis, Chart, HeatChart, RowsChart, Series, XYChart
 
 CHART_WIDTH, CHART_HEIGHT = 460, 330
-"""Of a chart, in pixels."""
+"""Size of a chart in pixels."""
 ROW_HEIGHT = 26
 """Pixels of a row of a `RowsChart`."""
 INTERVAL_REACH_SHARE = 0.6
@@ -90,7 +90,7 @@ _SVG_HEAD = re.compile(
 _UNUSED_MARKUP = re.compile(
     r' id="[A-Za-z.0-9]+_\d+"|font-family: [^;]*; |xlink:|(?<=base64,)\s|\s(?=[\s"/]|$)'
 )
-"""Of a tag: ids that nothing refers to, fonts, spaces."""
+"""Parts of SVG tags that are removed: ids that nothing refers to, fonts, spaces."""
 
 
 def colour(name: str) -> str:

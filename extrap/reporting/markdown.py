@@ -16,7 +16,7 @@ from extrap.reporting.blocks import Answer, Block, Columns, Details, Page, Parag
 from extrap.reporting.tables import Table, color_of
 
 MOST_TABLE_ROWS = 20
-"""Of a table; the page has them all."""
+"""Rows of a table that are shown; the page has them all."""
 LONGEST_TEXT = 600
 """Characters of a text from a file."""
 STATUS_SIGNS = {"good": "🟢", "warn": "🟡", "bad": "🔴", "muted": "🔵"}
@@ -89,7 +89,7 @@ def blocks_markdown(blocks: Sequence[Block]) -> Iterator[str]:
 
 
 def _sign(page: Page) -> str:
-    """Of what became of the runs."""
+    """The sign of the status of a page."""
     return STATUS_SIGNS.get(color_of(page.status), "")
 
 

@@ -270,7 +270,7 @@ class Training:
             if not ledger.has_results():  # perhaps nothing of this can be trained
                 ahead = 1
             for _ in range(ahead * n_workers - self._n_running(executor)):
-                if self._preemption.is_asked:
+                if self._preemption.is_stop_requested:
                     return
                 part = ledger.next_part(n_workers)
                 if part is None:
@@ -360,7 +360,7 @@ class Training:
     def _look(self) -> None:
         """Wait a moment; take in what is finished, and pass on the progress of the rest."""
         wait(self._running, timeout=LOOK_S, return_when=FIRST_COMPLETED)
-        if self._preemption.is_asked:
+        if self._preemption.is_stop_requested:
             self._stop()
         self._take_finished()
         for running in self._running.values():
@@ -430,7 +430,7 @@ class Training:
 
         `is_new`: whether it was handed out after the last loss, or was lost with others.
         """
-        if self._preemption.is_asked:  # it was lost because we asked for it
+        if self._preemption.is_stop_requested:  # it was lost because we asked for it
             ledger.put_back(part)
             return
         self._n_losses += is_new

@@ -16,7 +16,7 @@ from extrap.records import Cell, Runs, StudySpec
 MARGIN_VALUES = 2
 """Grid values wanted on each side of the best one."""
 UNREAD_LEVEL = 0.9
-"""Of intervals that are not read."""
+"""Level of intervals that are not used."""
 PLATEAU_COST, PLATEAU_OCTAVES = 0.01, 3.0
 """Log excess at most over so many octaves up to an end of a column: there is no best value in it
 to bracket."""

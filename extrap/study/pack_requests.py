@@ -201,7 +201,11 @@ def train_pack(pack: PackRequest, folder: str | None = None) -> Trained:
             folder, files = None, PackFolder(None, pack.driver)
         watched = _Watched(files, pack)
         trainer = trainer_of(
-            pack.spec, pack.train, pack.device, is_asked=watched.is_asked, origin=pack.origin
+            pack.spec,
+            pack.train,
+            pack.device,
+            is_stop_requested=watched.is_stop_requested,
+            origin=pack.origin,
         )
     except ExtrapError:
         raise
@@ -217,7 +221,9 @@ def train_pack(pack: PackRequest, folder: str | None = None) -> Trained:
         )
     keeps = pack.pruning is None and math.isfinite(pack.every_s)
     checkpoints = trainer.checkpoints(
-        folder if keeps else None, every_s=pack.every_s, is_asked=watched.is_asked
+        folder if keeps else None,
+        every_s=pack.every_s,
+        is_stop_requested=watched.is_stop_requested,
     )
     cells: Sequence[Cell] = pack.cells
     with _ONE_BY_ONE if trainer.trains_packs else nullcontext():
@@ -264,19 +270,19 @@ class _Watched:
     def __init__(self, files: PackFolder, pack: PackRequest) -> None:
         self._files, self._pack = files, pack
         self._looked_at = self._said_at = -math.inf
-        self._is_asked = False
+        self._is_stop_requested = False
         self.layout = ""
 
-    def is_asked(self) -> bool:
+    def is_stop_requested(self) -> bool:
         now = time.monotonic()
-        if not self._is_asked and now - self._looked_at >= PROGRESS_EVERY_S:
+        if not self._is_stop_requested and now - self._looked_at >= PROGRESS_EVERY_S:
             self._looked_at = now
-            self._is_asked = DRIVER_GONE.is_set() or not self._files.may_train()
-        return self._is_asked
+            self._is_stop_requested = DRIVER_GONE.is_set() or not self._files.may_train()
+        return self._is_stop_requested
 
     def stop_if_asked(self) -> None:
         self._looked_at = -math.inf
-        if self.is_asked():
+        if self.is_stop_requested():
             raise PackStopped
 
     def say(self, layout: str) -> None:

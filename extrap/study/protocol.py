@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from extrap import registry
 from extrap.errors import DataError
 from extrap.records import (
-    DATA_SIZE,
     STAGES,
+    TOKENS_COLUMN,
     Cell,
     Command,
     Runs,
@@ -28,7 +28,7 @@ from extrap.records import (
     override,
 )
 from extrap.records.numbers import NBSP, format_quantity, name_size, rounded
-from extrap.records.recipe import BUDGET
+from extrap.records.recipe import STEPS_COLUMN
 from extrap.records.seals import content_hash
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ class Kind(ABC):
 
     @property
     def question(self) -> str:
-        """What it asks."""
+        """The question that the study answers."""
         return str(self.study.question)
 
     def training_of(self, spec: StudySpec) -> Train | None:
@@ -291,18 +291,18 @@ class Kind(ABC):
 
     @abstractmethod
     def analyse(self, runs: RunsByStage) -> Any:
-        """What the runs say.
+        """The result of the study, from its runs.
 
         Raises:
-            DataError: They do not suffice.
+            DataError: The runs do not suffice.
         """
 
     def first_stages(self) -> Sequence[Stage]:
-        """What is trained first, for a dry run: its cells are counted, not trained."""
+        """The stages that train first; a dry run counts their cells."""
         return next(iter(self.stages(RunsByStage(lambda spec, _: no_runs(spec)))), ())
 
     def follows(self) -> Sequence[str]:
-        """What is trained on the strength of that, one line each; none if nothing is."""
+        """For a dry run, one line for each stage that depends on the results so far."""
         return ()
 
     @abstractmethod
@@ -372,7 +372,7 @@ def plan_text(study: Kind) -> str:
             for name, r in spec.tune.items()
         ]
         is_fixed = {*spec.sizes, *spec.tune}.isdisjoint(
-            (DATA_SIZE, BUDGET, FLOPS_COLUMN, "batch_size")
+            (TOKENS_COLUMN, STEPS_COLUMN, FLOPS_COLUMN, "batch_size")
         )
         length = f" of {spec.recipe.n_updates} steps ({spec.recipe.n_examples} examples)"
         is_ours = train is None and is_fixed and not spec.path

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from extrap import training
 from extrap.records import (
-    BUDGET,
-    DATA_SIZE,
-    EXAMPLES,
+    EXAMPLES_COLUMN,
     OWN,
+    STEPS_COLUMN,
+    TOKENS_COLUMN,
     TUNABLE,
     Cell,
     Command,
@@ -87,7 +87,7 @@ class PackedTrainer:
     def cost(self, cell: Cell) -> float:
         """FLOPs of one run."""
         handed = self._handed(cell).size
-        size = tuple((c, v) for c, v in handed if c not in (DATA_SIZE, EXAMPLES))
+        size = tuple((c, v) for c, v in handed if c not in (TOKENS_COLUMN, EXAMPLES_COLUMN))
         n_tokens = self._recipe(cell).n_examples * self._workload.tokens_per_example
         return self._run_flops(size, n_tokens)
 
@@ -130,12 +130,14 @@ class PackedTrainer:
         folder: str | None,
         *,
         every_s: float = CHECKPOINT_EVERY_S,
-        is_asked: Callable[[], bool] = bool,
+        is_stop_requested: Callable[[], bool] = bool,
     ) -> Checkpoints:
         """The checkpoints of the study in a folder."""
         from extrap.training.checkpoints import Checkpoints
 
-        return Checkpoints(folder, self.made_with, every_s=every_s, is_asked=is_asked)
+        return Checkpoints(
+            folder, self.made_with, every_s=every_s, is_stop_requested=is_stop_requested
+        )
 
     def forget(self, cells: Iterable[Cell], folder: str) -> None:
         """Delete the checkpoints of runs that are recorded."""
@@ -169,7 +171,9 @@ class PackedTrainer:
         if not self._spec.path:
             return recipe
         values = self._values(cell.size)
-        fields = {name: values[name] for name in self._spec.path if name in (*TUNABLE, BUDGET)}
+        fields = {
+            name: values[name] for name in self._spec.path if name in (*TUNABLE, STEPS_COLUMN)
+        }
         return recipe.with_values({}, fields, tokens_per_example=1)
 
     def _handed_out(self, cell: Cell) -> Cell:
@@ -186,9 +190,9 @@ class PackedTrainer:
 
     def _model_size(self, inputs: Mapping[str, float]) -> dict[str, float]:
         values = self._spec.size_values(inputs)
-        unused = (*TUNABLE, BUDGET, "lr")
+        unused = (*TUNABLE, STEPS_COLUMN, "lr")
         defined = {name: values[name] for name in self._spec.path if name not in unused}
-        whole, data = {**inputs, **defined}, (DATA_SIZE, EXAMPLES)
+        whole, data = {**inputs, **defined}, (TOKENS_COLUMN, EXAMPLES_COLUMN)
         try:
             self._workload.n_params({n: v for n, v in whole.items() if n not in data})
         except ValueError:
@@ -290,13 +294,13 @@ def trainer_of(
     train: Train | None,
     device: str | None = None,
     *,
-    is_asked: Callable[[], bool] = bool,
+    is_stop_requested: Callable[[], bool] = bool,
     origin: str = "",
 ) -> OwnTrainer | PackedTrainer:
     """The trainer of a study in this process, which keeps its data for the next pack."""
     if train is not None:
         if isinstance(train, Command):
-            train = CommandRunner(train, spec, is_asked=is_asked, origin=origin)
+            train = CommandRunner(train, spec, is_stop_requested=is_stop_requested, origin=origin)
         return OwnTrainer(train, spec)
     key = repr((spec.workload, spec.recipe, spec.path, spec.sizes, spec.name, device))
     with _TRAINERS_LOCK:

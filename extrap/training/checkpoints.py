@@ -49,7 +49,7 @@ class Checkpoints:
         folder: Where they lie; None to leave and to find none.
         study: Hash of all that determines the result of a training besides its cell.
         every_s: Seconds between two; 0 for one after every evaluation.
-        is_asked: Tells whether training was asked to end at the next evaluation.
+        is_stop_requested: Tells whether training was asked to end at the next evaluation.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class Checkpoints:
         study: str,
         *,
         every_s: float = CHECKPOINT_EVERY_S,
-        is_asked: Callable[[], bool] = lambda: False,
+        is_stop_requested: Callable[[], bool] = lambda: False,
     ) -> None:
         self.folder = None if folder is None else Path(folder)
         self.study = study
         self.every_s = every_s
-        self.is_asked = is_asked
+        self.is_stop_requested = is_stop_requested
         self._refused: set[Cell] = set()
         self._is_warned = False
         self._saved_at = time.monotonic()

@@ -128,7 +128,7 @@ def _train_runs(
         checkpoints.save(_news(runs, unfinished, spent_s), device)
 
     def stop_if_asked() -> None:
-        if checkpoints.is_asked():
+        if checkpoints.is_stop_requested():
             save()
             raise StopAsked("asked to stop")
 

@@ -1,9 +1,10 @@
-"""The gradient noise scale of any training, from gradients that it computes anyway.
+"""`NoiseMeter`: the gradient noise scale of a training, from gradients that it computes anyway.
 
-Gradient accumulation and data-parallel processes make a step's gradient of several smaller ones.
-Hooks see each of those before they are added up; no backward pass is added. In a loop of your own:
+With gradient accumulation or data-parallel processes, the gradient of a step is the mean of
+gradients of smaller batches. Hooks read those before they are averaged; no backward pass is added.
+In a training loop of your own:
 
-    meter = extrap.NoiseMeter(model, batch_size=32)  # examples of one backward pass on a process
+    meter = extrap.NoiseMeter(model, batch_size=32)  # examples per backward pass and process
     for step in range(n_steps):
         for micro in micro_batches(step):
             (loss(model, micro) / n_micro_batches).backward()
@@ -33,19 +34,20 @@ from extrap.noise import (
 )
 from extrap.records import Interval
 
-PAST = 0.95
-"""Weight of the past in the running noise scale: about the last 20 measured steps count."""
-READ_EVERY = 64
-"""Measured steps that wait on the device before they are read out together."""
-NARROW = 1.5
-"""Upper over lower end of the 95 % interval at which fewer steps are measured. The noise scale
-misses critical batch sizes by factors of up to 5.7 (`docs/measured.md`): a narrower interval would
-say no more, and takes steps in proportion to 1 / ln² of this ratio."""
-MOST_STEPS = 512
-"""Evenly spaced measured steps at which fewer are measured anyway: where |G|² is not significant
-by then, noise dominates."""
-HALVES = (torch.float16, torch.bfloat16)
-"""Types of 16 bits, of which norms are taken in 32."""
+AVERAGE_DECAY = 0.95
+"""Decay per measured step of the exponential averages: they cover about the last 20 steps."""
+STEPS_PER_READ = 64
+"""Number of measured steps whose norms are copied from the device together."""
+NARROW_RATIO = 1.5
+"""Ratio of the upper to the lower end of the 95 % interval below which the gap between measured
+steps doubles. The noise scale differs from critical batch sizes by factors of up to 5.7
+(`docs/measured.md`), so that a narrower interval has no use. The number of steps needed for a
+ratio is proportional to 1 / ln² of it."""
+MAX_EVEN_STEPS = 512
+"""Number of evenly spaced measured steps at which the gap doubles however wide the interval is: if
+|G|² is not significant by then, noise dominates."""
+HALF_PRECISION = (torch.float16, torch.bfloat16)
+"""Types of 16 bits; norms of such gradients are computed in 32 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +55,12 @@ class MeasuredStep:
     """Squared gradient norms of one step.
 
     Attributes:
-        step: Its number, from 0.
-        grad_sq_small: Of one backward pass, the mean over all of the step and of all processes.
-        grad_sq_big: Of the whole step.
-        batch_small: Examples of one backward pass.
-        batch_big: Examples of the step, over all processes.
+        step: Number of the step, from 0.
+        grad_sq_small: Squared norm of the gradient of one backward pass, averaged over the passes
+            of the step on all processes.
+        grad_sq_big: Squared norm of the gradient of the whole step.
+        batch_small: Number of examples of one backward pass.
+        batch_big: Number of examples of the step, over all processes.
     """
 
     step: int
@@ -70,36 +73,39 @@ class MeasuredStep:
 class NoiseMeter:
     """Measures the gradient noise scale of a training run without changing it.
 
-    One `backward` a micro-batch is assumed, and `use_reentrant=False` where activations of a whole
-    model are checkpointed. If `torch.distributed` is in use, gradients must have
-    been averaged over its processes when `step` is called, as `DistributedDataParallel` does;
-    every process has its own meter, and one tiny tensor is summed over them each measured step.
+    The meter assumes one call of `backward` per micro-batch. Activation checkpointing of a whole
+    model needs `use_reentrant=False`. If `torch.distributed` is in use, gradients must have been
+    averaged over its processes before `step` is called, as `DistributedDataParallel` does. Every
+    process has its own meter, and each measured step sums one tiny tensor over the processes.
     Norms stay on the device until they are requested or many have accumulated.
 
-    At first every step is measured. Whenever the 95 % interval of the noise scale is narrow, its
-    upper end at most 1.5 times its lower one, or 512 evenly spaced steps were measured, the gap
-    between measured steps doubles: every 2nd, 4th, 8th … step. So an estimate is always of steps
-    that lie evenly over the training so far, and their share falls. A measured step of a small
-    model takes up to twice its time; between them the hooks are removed.
+    At first every step is measured. The gap between measured steps then doubles, to every 2nd,
+    4th, 8th … step, each time that the 95 % interval of the noise scale is narrow (upper end at
+    most 1.5 times the lower end) or 512 evenly spaced steps have been measured. An estimate thus
+    always uses steps that are evenly spaced over the training so far, and fewer and fewer steps
+    are measured. With a small model, a measured step takes up to twice as long as another one;
+    between measured steps the hooks are removed.
 
     Args:
-        model: Its parameters that require gradients are watched. Not for parameters that are
+        model: The model whose parameters that require gradients are watched; they must not be
             sharded over processes.
-        batch_size: Examples of one backward pass on one process.
-        every: Gap in steps between measured ones, the first included, instead of that rule.
+        batch_size: Number of examples of one backward pass on one process.
+        every: Constant gap between measured steps, from the first step on; by default the gap
+            doubles as described above.
         loss_is_divided: Whether losses are divided by the number of micro-batches, so that
             gradients add up to their mean. It scales |G|² and tr Σ; their ratio does not depend on
             it.
         process_group: The data-parallel processes, by default all.
-        is_last_pass: For trainers that clip before `step` can be called: asked at the end of each
-            backward pass whether it was the step's last; if so the step's gradient is read then.
+        is_last_pass: For trainers that clip gradients before `step` can be called: a function that
+            tells, at the end of a backward pass, whether that was the last pass of the step. The
+            gradient of the step is then read at once.
 
     Raises:
         ValueError: Nothing requires a gradient, parameters are sharded, or a number is below 1.
 
     References:
-        McCandlish et al. (2018), arXiv 1812.06162, App. A.1: a local gradient before, and the
-        averaged one after the reduction give both norms of a step for free.
+        McCandlish et al. (2018), arXiv 1812.06162, App. A.1: the norm of the local gradient before
+        the reduction, and of the averaged gradient after it, cost nothing extra.
     """
 
     def __init__(
@@ -121,57 +127,58 @@ class NoiseMeter:
         _check_parameters(model)
         self._model = model
         self._batch_size = batch_size
-        self._every = every or 1
+        self._gap = every or 1
         self._may_double = every is None
         self._loss_is_divided = loss_is_divided
         self._group = process_group
         self._is_last_pass = is_last_pass
         self._n_steps = self._n_measured = 0
-        self._waiting: list[tuple[int, torch.Tensor]] = []
+        self._unread: list[tuple[int, torch.Tensor]] = []
         self._history: list[MeasuredStep] = []
-        self._sums = (0.0, 0.0)  # exponential averages of |G|² and tr Σ, times a common factor
+        # of |G|² and tr Σ; both are too small by the same factor, which cancels in their ratio
+        self._averages: tuple[float, ...] = (0.0, 0.0)
         self._n_not_finite = 0
         self._n_undivided = 0
         self._parameters: list[nn.Parameter] = []
         self._handles: list[Any] = []
-        self._forget()
+        self._clear_step()
         self._install()
 
     def step(self, *, loss_scale: float = 1.0) -> None:
         """End a step: after its last `backward`, before clipping and the optimiser's step.
 
         Args:
-            loss_scale: Factor of the losses, if `.grad` is no longer multiplied by it: the
-                `get_scale()` of a `GradScaler` whose `unscale_` was called before.
+            loss_scale: Factor by which the losses were multiplied, if `.grad` has already been
+                divided by it: `get_scale()` of a `GradScaler` after its `unscale_` was called.
 
         Raises:
             ValueError: The first measured step had no backward pass, or a single one on a single
-                process. Later steps like that are counted and left out.
+                process. Later ones are left out, and counted in `n_skipped`.
         """
         if self._handles:
             try:
                 self._measure(loss_scale)
             finally:
-                self._forget()
-            if self._every > 1:
+                self._clear_step()
+            if self._gap > 1:
                 self.close()
         self._n_steps += 1
-        if not self._handles and self._n_steps % self._every == 0:
+        if not self._handles and self._n_steps % self._gap == 0:
             self._install()
 
     def __repr__(self) -> str:
-        rule = "every step" if self._every == 1 else f"one step in {self._every}"
-        summary = str(self.estimate()) if self.history else self._why_nothing()
+        rule = "every step" if self._gap == 1 else f"one step in {self._gap}"
+        summary = str(self.estimate()) if self.history else self._why_no_estimate()
         return f"NoiseMeter({summary}; measures {rule}{', for now' * self._may_double})"
 
     def estimate(self, *, last: int | None = None, level: float = 0.95) -> NoiseScale:
         """The noise scale with its interval.
 
         Args:
-            last: Number of the last measured steps to use; by default those of `moments`. The
-                noise scale grows during training; over a drift this is an average in which steps
-                with large gradients count most.
-            level: Content of the interval, in (0, 1).
+            last: How many of the latest steps of `moments` to use; by default all. The noise
+                scale grows during training: the estimate is an average over the steps used, in
+                which steps with large gradients count most.
+            level: Confidence level of the interval, in (0, 1).
 
         Raises:
             ValueError: `last` is below 1, or the level out of range.
@@ -192,125 +199,132 @@ class NoiseMeter:
 
     @property
     def moments(self) -> tuple[Array, Array]:
-        """|G|² and tr Σ of the measured steps that lie evenly over the training.
+        """|G|² and tr Σ at evenly spaced measured steps, as `noise_course` takes them.
 
-        For `noise_course`. Steps between them, measured while the gap was
-        smaller, are left out, so that the beginning does not stand for the whole.
+        Further steps, measured while the gap was smaller, are left out: otherwise the beginning of
+        the training would dominate.
 
         Raises:
             DataError: No measured step could be used; says why.
         """
-        history = [step for step in self.history if step.step % self._every == 0]
+        history = [step for step in self.history if step.step % self._gap == 0]
         if not history:
-            raise DataError(self._why_nothing())
+            raise DataError(self._why_no_estimate())
         columns = ("grad_sq_small", "grad_sq_big", "batch_small", "batch_big")
-        small, big, b, bb = (np.array([getattr(s, c) for s in history], float) for c in columns)
-        return gradient_moments(small, big, batch_small=b, batch_big=bb)
+        grad_sq_small, grad_sq_big, batch_small, batch_big = (
+            np.array([getattr(step, column) for step in history], float) for column in columns
+        )
+        return gradient_moments(
+            grad_sq_small, grad_sq_big, batch_small=batch_small, batch_big=batch_big
+        )
 
     @property
     def history(self) -> tuple[MeasuredStep, ...]:
         """The measured steps that can be used, oldest first."""
-        self._read()
+        self._read_norms()
         return tuple(self._history)
 
     @property
     def running_noise_scale(self) -> float | None:
-        """Ratio of exponential averages over measured steps, about the last 20.
+        """The noise scale of about the last 20 measured steps.
 
-        None while that of |G|² is not above 0.
+        The ratio of the exponential averages of tr Σ and |G|²; None while that of |G|² is not
+        positive.
         """
-        self._read()
-        squared, trace = self._sums
+        self._read_norms()
+        squared, trace = self._averages
         return max(0.0, trace / squared) if squared > 0 else None
 
     @property
     def n_skipped(self) -> int:
-        """Measured steps left out: gradients not finite, or one backward pass alone."""
-        self._read()
+        """Number of measured steps left out: gradients not finite, or fewer than two passes."""
+        self._read_norms()
         return self._n_not_finite + self._n_undivided
 
     def close(self) -> None:
-        """Remove the hooks; a later step that is due installs them again."""
+        """Remove the hooks; `step` installs them again before the next step to measure."""
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
         for parameter in self._parameters:
-            # autograd would go on calling the empty table of hooks: 4 % of a small model's step
+            # autograd goes on calling a table of hooks that is empty: 4 % of a small model's step
             if not parameter._backward_hooks:
                 parameter._backward_hooks = None
 
     def _install(self) -> None:
         self._parameters = [p for p in self._model.parameters() if p.requires_grad]
-        self._handles = [p.register_hook(self._hear) for p in self._parameters]
+        self._handles = [p.register_hook(self._record_norm) for p in self._parameters]
 
-    def _forget(self) -> None:
-        """Be ready for a step's first backward pass."""
-        self._norms: list[torch.Tensor] = []
-        self._big: torch.Tensor | None = None
-        self._open: dict[int, list[torch.Tensor]] = {}
-        self._passes: list[int] = []
+    def _clear_step(self) -> None:
+        """Clear what was recorded of a step, before the first backward pass of the next one."""
+        self._pass_norms: list[torch.Tensor] = []
+        self._step_norm_sq: torch.Tensor | None = None
+        self._norms_of_open_passes: dict[int, list[torch.Tensor]] = {}
+        self._completed_passes: list[int] = []
 
-    def _hear(self, gradient: torch.Tensor) -> None:
-        """Take the norm of one parameter's gradient of the backward pass that is running."""
+    def _record_norm(self, gradient: torch.Tensor) -> None:
+        """Record the norm of one parameter's gradient in the current backward pass."""
         number = torch._C._current_graph_task_id()
-        if number not in self._open:
-            self._open[number] = []
-            _at_end_of_pass(partial(self._close_pass, number))
-        self._open[number].append(_norm(gradient))
+        if number not in self._norms_of_open_passes:
+            self._norms_of_open_passes[number] = []
+            _at_end_of_pass(partial(self._end_pass, number))
+        self._norms_of_open_passes[number].append(_norm(gradient))
 
-    def _close_pass(self, number: int) -> None:
-        """Count a pass that was not interrupted."""
-        self._norms += self._open.pop(number)
-        # one that began later and ended sooner ran inside of this: reentrant checkpointing
-        self._passes = [other for other in self._passes if other < number] + [number]
+    def _end_pass(self, number: int) -> None:
+        """Record a backward pass that ran to its end."""
+        self._pass_norms += self._norms_of_open_passes.pop(number)
+        # a pass with a higher number ran within this one: reentrant activation checkpointing
+        self._completed_passes = [other for other in self._completed_passes if other < number] + [
+            number
+        ]
         if self._is_last_pass is not None and self._is_last_pass():
-            # queued only now, it comes after DistributedDataParallel has averaged
-            _at_end_of_pass(self._read_big)
+            # queued now, it runs after DistributedDataParallel has averaged the gradients
+            _at_end_of_pass(self._read_step_norm)
 
-    def _read_big(self) -> None:
+    def _read_step_norm(self) -> None:
         norms = [_norm(p.grad) for p in self._parameters if p.grad is not None]
-        self._big = _sum_of_squares(norms, self._parameters[0])
+        self._step_norm_sq = _sum_of_squares(norms, self._parameters[0])
 
     def _measure(self, loss_scale: float) -> None:
-        """Queue the step's mean squared norms: one tensor, nothing is read off the device."""
-        n, n_processes = len(self._passes), _n_processes(self._group)
+        """Append the squared norms of the step to those unread, as one tensor on the device."""
+        n, n_processes = len(self._completed_passes), _n_processes(self._group)
         if n_processes == 1 and n < 2:
-            self._refuse(n)
+            self._skip_undivided(n)
             return
-        was_early = self._big is not None
-        if self._big is None:
-            self._read_big()
-        assert self._big is not None
-        small = _sum_of_squares(self._norms, self._parameters[0])
-        of_loss = n if self._loss_is_divided else 1
-        sums = torch.stack([small * (of_loss / loss_scale) ** 2, torch.full_like(small, n)])
+        was_early = self._step_norm_sq is not None
+        if self._step_norm_sq is None:
+            self._read_step_norm()
+        assert self._step_norm_sq is not None
+        small = _sum_of_squares(self._pass_norms, self._parameters[0])
+        loss_divisor = n if self._loss_is_divided else 1
+        sums = torch.stack([small * (loss_divisor / loss_scale) ** 2, torch.full_like(small, n)])
         if n_processes > 1:
             distributed.all_reduce(sums, group=self._group)
-        squares, total = sums
-        big = self._big / loss_scale**2 if was_early else self._big
+        squares, n_passes = sums
+        big = self._step_norm_sq / loss_scale**2 if was_early else self._step_norm_sq
         if not self._loss_is_divided:
-            big = big * (n_processes / total) ** 2
-        self._waiting.append((self._n_steps, torch.stack([squares / total, big, total])))
+            big = big * (n_processes / n_passes) ** 2
+        self._unread.append((self._n_steps, torch.stack([squares / n_passes, big, n_passes])))
         self._n_measured += 1
-        if self._n_measured % READ_EVERY == 0:
-            self._read()
-            if self._may_double and self._is_enough(n_processes):
-                self._every *= 2
+        if self._n_measured % STEPS_PER_READ == 0:
+            self._read_norms()
+            if self._may_double and self._should_double(n_processes):
+                self._gap *= 2
 
-    def _is_enough(self, n_processes: int) -> bool:
-        """Whether the gap doubles, for all processes alike, or they would wait for each other."""
-        n_even = sum(step.step % self._every == 0 for step in self._history)
+    def _should_double(self, n_processes: int) -> bool:
+        """Whether the gap should double: the same on all processes, or they would deadlock."""
+        n_even = sum(step.step % self._gap == 0 for step in self._history)
         lower, upper = self.estimate().ci if n_even else Interval()
-        is_narrow = lower is not None and upper is not None and upper <= NARROW * lower
-        is_enough = is_narrow or n_even >= MOST_STEPS
+        is_narrow = lower is not None and upper is not None and upper <= NARROW_RATIO * lower
+        should_double = is_narrow or n_even >= MAX_EVEN_STEPS
         if n_processes == 1:
-            return is_enough
-        agreed = torch.tensor(float(is_enough), device=self._parameters[0].device)
-        distributed.all_reduce(agreed, op=distributed.ReduceOp.MIN, group=self._group)
-        return bool(agreed)
+            return should_double
+        all_agree = torch.tensor(float(should_double), device=self._parameters[0].device)
+        distributed.all_reduce(all_agree, op=distributed.ReduceOp.MIN, group=self._group)
+        return bool(all_agree)
 
-    def _refuse(self, n_passes: int) -> None:
-        if not (self._history or self._waiting or self.n_skipped):
+    def _skip_undivided(self, n_passes: int) -> None:
+        if not (self._history or self._unread or self.n_skipped):
             raise ValueError(
                 "the noise scale compares gradients of parts of a batch with that of the whole "
                 f"batch: backward passes before step() must be two or more, got "
@@ -319,14 +333,14 @@ class NoiseMeter:
             )
         self._n_undivided += 1
 
-    def _read(self) -> None:
-        """Read out what waits on the device."""
-        if not self._waiting:
+    def _read_norms(self) -> None:
+        """Copy the unread norms from the device, and add their steps to the history."""
+        if not self._unread:
             return
-        steps = [step for step, _ in self._waiting]
-        rows = torch.stack([norms for _, norms in self._waiting]).cpu().tolist()
-        self._waiting.clear()
-        for step, (small, big, total) in zip(steps, rows, strict=True):
+        steps = [step for step, _ in self._unread]
+        rows = torch.stack([norms for _, norms in self._unread]).cpu().tolist()
+        self._unread.clear()
+        for step, (small, big, n_passes) in zip(steps, rows, strict=True):
             if not (np.isfinite(small) and np.isfinite(big)):
                 self._n_not_finite += 1
                 continue
@@ -335,18 +349,18 @@ class NoiseMeter:
                 grad_sq_small=small,
                 grad_sq_big=big,
                 batch_small=self._batch_size,
-                batch_big=self._batch_size * round(total),
+                batch_big=self._batch_size * round(n_passes),
             )
             self._history.append(measured)
             squared, trace = gradient_moments(
                 small, big, batch_small=measured.batch_small, batch_big=measured.batch_big
             )
-            old = (PAST * total for total in self._sums)
-            new = ((1 - PAST) * float(part[0]) for part in (squared, trace))
-            squared_sum, trace_sum = (a + b for a, b in zip(old, new, strict=True))
-            self._sums = squared_sum, trace_sum
+            self._averages = tuple(
+                AVERAGE_DECAY * average + (1 - AVERAGE_DECAY) * float(moment[0])
+                for average, moment in zip(self._averages, (squared, trace), strict=True)
+            )
 
-    def _why_nothing(self) -> str:
+    def _why_no_estimate(self) -> str:
         if not self.n_skipped:
             return "no step was measured yet; call step() after the backward passes of each step."
         return (
@@ -376,7 +390,7 @@ def _n_processes(group: distributed.ProcessGroup | None) -> int:
 
 
 def _at_end_of_pass(function: Callable[[], None]) -> None:
-    """Have it called when the running backward pass ends, after what was queued before it."""
+    """Queue a function to be called when the current backward pass ends."""
     torch.autograd.Variable._execution_engine.queue_callback(function)
 
 
@@ -384,14 +398,14 @@ def _norm(gradient: torch.Tensor) -> torch.Tensor:
     gradient = gradient.detach()
     if gradient.is_sparse:
         gradient = gradient.coalesce().values()
-    if gradient.dtype in HALVES:
+    if gradient.dtype in HALF_PRECISION:
         return torch.linalg.vector_norm(gradient, dtype=torch.float32)
     return torch.linalg.vector_norm(gradient)
 
 
 def _sum_of_squares(norms: Sequence[torch.Tensor], like: torch.Tensor) -> torch.Tensor:
-    """On the device of a parameter, where a model may have several."""
-    dtype = torch.float32 if like.dtype in HALVES else like.dtype
+    """The sum of the squared norms, on the device of `like`: a model may be on several devices."""
+    dtype = torch.float32 if like.dtype in HALF_PRECISION else like.dtype
     if not norms:
         return torch.zeros((), device=like.device, dtype=dtype)
     return torch.stack([norm.to(like.device, dtype) for norm in norms]).square().sum()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
-from extrap.records import DATA_SIZE, EXAMPLES, Cell, Recipe
+from extrap.records import EXAMPLES_COLUMN, TOKENS_COLUMN, Cell, Recipe
 from extrap.workloads import LoadedWorkload
 
 
@@ -58,13 +58,17 @@ class Pack:
 
     def model_size(self) -> dict[str, float]:
         """The size columns that the model has."""
-        return {c: value for c, value in self.size.items() if c not in (DATA_SIZE, EXAMPLES)}
+        return {
+            c: value for c, value in self.size.items() if c not in (TOKENS_COLUMN, EXAMPLES_COLUMN)
+        }
 
     def n_kept(self) -> int | None:
         """Different training examples of a run, where they are a size; else None."""
-        n_examples = self.size.get(EXAMPLES)
+        n_examples = self.size.get(EXAMPLES_COLUMN)
         if n_examples is not None and not (n_examples >= 1 and n_examples == int(n_examples)):
-            raise ValueError(f"{EXAMPLES} must be a whole number above 0, got {n_examples:g}.")
+            raise ValueError(
+                f"{EXAMPLES_COLUMN} must be a whole number above 0, got {n_examples:g}."
+            )
         return None if n_examples is None else int(n_examples)
 
 

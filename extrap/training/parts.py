@@ -30,7 +30,7 @@ CHECKPOINT_FIELDS = (
     "curve",
     "gradients",
 )
-"""Of a `Run`, what its checkpoint keeps besides step and seconds."""
+"""Fields of a `Run` that its checkpoint contains, besides step and seconds."""
 
 
 @dataclass(slots=True)

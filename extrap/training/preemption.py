@@ -36,8 +36,8 @@ class Preemption:
 
     Attributes:
         is_shared: Whether somebody named the folder, so that other machines may know it too.
-        is_asked: Whether training is to end.
-        is_heard: Whether somebody is in training, who will see that it is asked.
+        is_stop_requested: Whether training was asked to end.
+        is_heard: Whether a training is in progress that will notice the request.
 
     Example:
         >>> preemption = Preemption(folder=None)
@@ -53,16 +53,16 @@ class Preemption:
         self.folder = None if folder is None else Path(folder)
         self.is_shared = folder is not None and folder is not CHECKPOINTS
         self.every_s = every_s
-        self.is_asked = self.is_heard = False
+        self.is_stop_requested = self.is_heard = False
 
     def ask(self) -> bool:
-        """Ask training to end; whether somebody is in training to hear it."""
-        self.is_asked = True
+        """Ask training to end; returns `is_heard`."""
+        self.is_stop_requested = True
         return self.is_heard
 
     def stop_if_asked(self) -> None:
-        """Raise a `StopAsked` if it was asked."""
-        if self.is_asked:
+        """Raise a `StopAsked` if training was asked to end."""
+        if self.is_stop_requested:
             raise StopAsked("asked to stop")
 
     @contextmanager

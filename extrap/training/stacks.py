@@ -34,7 +34,7 @@ from extrap.workloads import (
 DATA_STREAM = 2**31
 """Added to a seed where its data are drawn: its initialisation comes from another stream."""
 RANDOM = "random state"
-"""Of a seed's data stream, in a run's snapshot."""
+"""Key, in the snapshot of a run, of the random state of its data stream."""
 EVALUATION_EXAMPLES, EVALUATION_TOKENS = 256, 512
 """Examples and predicted tokens of one evaluation pass, by the model's size alone, so that sums do
 not depend on the number of runs: few enough for the outputs of some small runs to stay in a

@@ -175,9 +175,9 @@ def configuration_of(*, made=None, size=LARGE, **given):
         "tuned": {},
         "differing": {},
         "log_deviation": 0.0,
-        "off_replicates": None,
+        "distance_from_replicates": None,
         "spike": None,
-        "off_before_spike": None,
+        "deviation_before_spike": None,
         "overfits": False,
         "forecast": by_hand() if made is None else made,
         "point": Point(
@@ -199,7 +199,9 @@ def configuration_of(*, made=None, size=LARGE, **given):
     return Configuration(**{**plain, **given})
 
 
-def judged(*, off=0.1, u=0.0, excess=None, chance=0.99, p=0.5, beside=0.5, is_off=True, **more):
+def judged(
+    *, off=0.1, u=0.0, excess=None, chance=0.99, p=0.5, beside=0.5, has_loss_alarm=True, **more
+):
     """A run at width 1024, off the law of `by_hand` and its best rate, with its finding."""
     inside = more.pop("pi", Interval(0.0024, 0.0026))
     lr = Estimate(value=0.0025, se=0.0, ci=inside, pi=inside)
@@ -219,8 +221,8 @@ def judged(*, off=0.1, u=0.0, excess=None, chance=0.99, p=0.5, beside=0.5, is_of
         ),
         "p_value": p,
         "p_adjusted": p,
-        "is_off": is_off,
-        "is_inside": not is_off,
+        "has_loss_alarm": has_loss_alarm,
+        "is_inside": not has_loss_alarm,
     }
     configuration = configuration_of(**{**given, **more})
     return replace(configuration, finding=find_cause(configuration))

@@ -54,7 +54,7 @@ def test_evidence_of_a_cause_is_its_price_its_spike_or_its_number_of_differences
             "excess_by_its_loss": math.expm1(0.08),
         }
     )
-    assert "explained_share" not in found(u=-2.0, off=0.02, is_off=False).evidence
+    assert "explained_share" not in found(u=-2.0, off=0.02, has_loss_alarm=False).evidence
     assert found(u=2.0, off=-0.1).cause == "unknown"  # better than the law: nothing to mend
     spike = Spike(step=700.0, height=math.log(3), before=1.0, fraction=0.7)
     evidence = found(spike=spike).evidence
@@ -69,7 +69,7 @@ BOUNDS = {
     "mistuned": [
         {"u": 0.6, "excess": 0.004, "chance": 0.95},
         {"u": -0.6, "excess": 0.004, "chance": 0.95},
-        {"u": 2.0, "is_off": False},
+        {"u": 2.0, "has_loss_alarm": False},
         {"u": 0.499, "excess": 0.0051},
         {"u": 2.0, "beside": 0.011, "off": 0.2},
         {"u": 2.0, "beside": 0.01, "off": 0.159},
@@ -84,7 +84,7 @@ BOUNDS = {
         {"u": 12.0, "beside": 0.01, "off": 14.0, "excess": 0.99},
         {"u": 2.0, "beside": None},
         {"spike": SPIKE, "off": -0.1},
-        {"spike": SPIKE, "off_before_spike": 0.0501},
+        {"spike": SPIKE, "deviation_before_spike": 0.0501},
         {"row": {"epochs": 5.0}, "sweep": {"epochs": 5.0}},
         {"row": {"epochs": 5.0}, "off": -0.1},
         {"row": {**BATCH, "batch_size": 20.0}},
@@ -92,21 +92,21 @@ BOUNDS = {
         {"row": {**BATCH, "noise_scale": 0.0}},
     ],
     "elsewhere": [
-        {"u": 2.0, "beside": 0.01, "off": 0.07, "is_off": False},
-        {"u": 1.0, "beside": 0.01, "off": 0.0, "is_off": False},
+        {"u": 2.0, "beside": 0.01, "off": 0.07, "has_loss_alarm": False},
+        {"u": 1.0, "beside": 0.01, "off": 0.0, "has_loss_alarm": False},
     ],
     "far": [
-        {"u": 2.0, "is_off": False, "chance": 0.949},
-        {"u": -2.0, "is_off": False, "chance": 0.8},
+        {"u": 2.0, "has_loss_alarm": False, "chance": 0.949},
+        {"u": -2.0, "has_loss_alarm": False, "chance": 0.8},
     ],
     "undecided-wide": [
-        {"u": 1.99, "is_off": False, "chance": 0.8},
-        {"u": 1.0, "beside": 0.011, "off": 0.0, "chance": 0.9, "is_off": False},
-        {"u": 1.0, "beside": 0.01, "off": 0.03, "chance": 0.9, "is_off": False},
+        {"u": 1.99, "has_loss_alarm": False, "chance": 0.8},
+        {"u": 1.0, "beside": 0.011, "off": 0.0, "chance": 0.9, "has_loss_alarm": False},
+        {"u": 1.0, "beside": 0.01, "off": 0.03, "chance": 0.9, "has_loss_alarm": False},
     ],
     "spiked": [
         {"spike": SPIKE},
-        {"spike": SPIKE, "off_before_spike": 0.05},
+        {"spike": SPIKE, "deviation_before_spike": 0.05},
         {"spike": SPIKE, "overfits": True},
     ],
     "diverged": [
@@ -153,7 +153,7 @@ def test_a_loss_in_another_unit_is_named_within_three_percent(unit, off):
 
 @pytest.mark.parametrize("given", [{"differing": {"wd": ("1", "2")}}, {"u": 2.0}, {}])
 def test_a_run_far_from_its_replicates_says_so_whatever_the_cause(given):
-    evidence = found(**given, off_replicates=0.1).evidence
+    evidence = found(**given, distance_from_replicates=0.1).evidence
     assert evidence["off_replicates"] == pytest.approx(math.expm1(0.1))
 
 

@@ -164,21 +164,21 @@ def tail(off, *sds):
 def test_configuration_is_off_where_its_loss_lies_outside_its_interval(side):
     """The half-width of a level of .95 is 1.96 standard deviations of law and noise."""
     half = stats.norm.ppf(0.975) * np.hypot(LAW, RUN)
-    for off, is_off in ((side * 0.999 * half, False), (side * 1.001 * half, True)):
+    for off, has_loss_alarm in ((side * 0.999 * half, False), (side * 1.001 * half, True)):
         (found,) = judged(off_by(off))
         p = tail(off, LAW, RUN)
         assert (found.p_value, found.p_adjusted) == pytest.approx((p, p), rel=1e-9)
-        assert found.is_off == is_off
+        assert found.has_loss_alarm == has_loss_alarm
 
 
 def test_only_worse_losses_count_where_that_is_asked():
     half = stats.norm.ppf(0.95) * np.hypot(LAW, RUN)
-    for off, is_off in ((0.999 * half, False), (1.001 * half, True), (-3 * half, False)):
-        (found,) = judged(off_by(off), worse=True)
+    for off, has_loss_alarm in ((0.999 * half, False), (1.001 * half, True), (-3 * half, False)):
+        (found,) = judged(off_by(off), one_sided=True)
         p = tail(off, LAW, RUN) / 2
         assert found.p_value == pytest.approx(p if off > 0 else 1 - p, rel=1e-9)
-        assert found.is_off == is_off
-        assert found.is_inside == (not is_off)
+        assert found.has_loss_alarm == has_loss_alarm
+        assert found.is_inside == (not has_loss_alarm)
 
 
 def test_whether_one_is_found_does_not_depend_on_the_others():
@@ -188,16 +188,16 @@ def test_whether_one_is_found_does_not_depend_on_the_others():
     alone = [judged(one, tolerance=0)[0] for one in given]
     together = judged(*given, tolerance=0)
     assert sum(f.p_value < 0.05 < f.p_adjusted for f in together) > 1
-    assert [f.is_off for f in together] == [f.is_off for f in alone]
+    assert [f.has_loss_alarm for f in together] == [f.has_loss_alarm for f in alone]
     assert [f.p_value for f in together] == pytest.approx([f.p_value for f in alone])
-    assert 3 < sum(f.is_off for f in alone) < 13
+    assert 3 < sum(f.has_loss_alarm for f in alone) < 13
 
 
 @pytest.mark.parametrize("off", [0.03, -0.03])
 def test_tolerance_is_a_share_that_an_alarm_exceeds(off):
     share = abs(np.expm1(off))
-    for tolerance, is_off in ((share * (1 - 1e-9), True), (share * (1 + 1e-9), False)):
-        assert judged(off_by(off), tolerance=tolerance)[0].is_off == is_off
+    for tolerance, has_loss_alarm in ((share * (1 - 1e-9), True), (share * (1 + 1e-9), False)):
+        assert judged(off_by(off), tolerance=tolerance)[0].has_loss_alarm == has_loss_alarm
 
 
 @pytest.mark.parametrize("familywise", [False, True])
@@ -207,14 +207,14 @@ def test_p_values_are_adjusted_for_the_number_of_configurations(familywise):
     p = [1.0, None, tail(0.026, LAW, RUN), tail(0.022, LAW, RUN)]
     assert [f.p_value for f in found] == pytest.approx(p)
     assert [f.p_adjusted for f in found] == pytest.approx([1.0, None, 3 * p[2], 2 * p[3]])
-    assert [f.is_off for f in found] == [False, False, True, not familywise]
+    assert [f.has_loss_alarm for f in found] == [False, False, True, not familywise]
 
 
 @pytest.mark.parametrize("side", [1, -1])
 def test_replicate_that_disagrees_is_an_alarm_whatever_the_law_says(side):
-    (found,) = judged(off_by(0.001, off_replicates=side * 0.04))
-    assert found.is_off
-    assert not judged(off_by(0.001, off_replicates=side * 0.004))[0].is_off
+    (found,) = judged(off_by(0.001, distance_from_replicates=side * 0.04))
+    assert found.has_loss_alarm
+    assert not judged(off_by(0.001, distance_from_replicates=side * 0.004))[0].has_loss_alarm
 
 
 def two_columns():

@@ -113,12 +113,12 @@ def test_what_is_expected_of_a_run_at_a_known_optimum_is_the_law():
 
 def test_where_only_worse_counts_what_is_expected_is_open_below():
     for u in (0.0, -2.0):
-        (found,) = weigh_tuned_values(by_hand(), [case(u, 0.0)], worse=True)
+        (found,) = weigh_tuned_values(by_hand(), [case(u, 0.0)], one_sided=True)
         (both,) = weighed(by_hand(), case(u, 0.0))
         assert found.tuned_cost.expected_pi.lower is None
         assert 1.6 < found.tuned_cost.expected_pi.upper < both.expected_pi.upper
         end = math.log(found.tuned_cost.expected_pi.upper) - 0.5
-        (outside,) = weigh_tuned_values(by_hand(), [case(u, end + 1e-6)], worse=True)
+        (outside,) = weigh_tuned_values(by_hand(), [case(u, end + 1e-6)], one_sided=True)
         assert outside.tuned_cost.p_above == pytest.approx(0.05, rel=1e-3)
 
 

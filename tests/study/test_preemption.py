@@ -136,7 +136,7 @@ def test_a_signal_waits_for_an_evaluation_and_the_second_one_does_not(number, ca
     def train(preemption):
         with preemption.heard():
             os.kill(os.getpid(), number)
-            assert preemption.is_asked
+            assert preemption.is_stop_requested
             said.append(capfd.readouterr().err)
             os.kill(os.getpid(), number)
             pytest.fail("the second one was not heard")

@@ -79,7 +79,7 @@ def hit_at_half(width, act):
         def heard(step, losses):
             if 2 * step == self.steps(cells[0]) and dict(cells[0].size) == {"width": width}:
                 waits = act()
-                wait_until(lambda: not waits or options["checkpoints"].is_asked())
+                wait_until(lambda: not waits or options["checkpoints"].is_stop_requested())
             return on_eval(step, losses)
 
         return train(self, cells, heard, say, **options)

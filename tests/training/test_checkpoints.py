@@ -49,7 +49,9 @@ def trained(pack, left=None, **given):
 def stopped(pack, folder, *, after=2, on_eval=lambda step, losses: None, **given):
     """Train a pack until so many evaluations are heard; the steps at which they were."""
     heard = []
-    left = Checkpoints(folder, "study", every_s=math.inf, is_asked=lambda: len(heard) >= after)
+    left = Checkpoints(
+        folder, "study", every_s=math.inf, is_stop_requested=lambda: len(heard) >= after
+    )
 
     def hear(step, losses):
         heard.append(step)

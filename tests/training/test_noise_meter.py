@@ -219,7 +219,7 @@ def test_only_gradients_that_are_not_finite_or_nothing_at_all_are_an_error(model
 
 
 def test_the_gap_doubles_and_an_estimate_is_of_evenly_spaced_steps(model, data, monkeypatch):
-    for name, value in {"NARROW": 1.0, "MOST_STEPS": 8, "READ_EVERY": 8}.items():
+    for name, value in {"NARROW_RATIO": 1.0, "MAX_EVEN_STEPS": 8, "STEPS_PER_READ": 8}.items():
         monkeypatch.setattr(noise_meter, name, value)
     meter = NoiseMeter(model, batch_size=1)
     assert repr(meter).endswith("measures every step, for now)")
@@ -235,10 +235,10 @@ def test_the_gap_doubles_and_an_estimate_is_of_evenly_spaced_steps(model, data, 
 
 
 def test_a_gap_that_was_given_stays_and_a_wide_interval_keeps_every_step(model, data, monkeypatch):
-    monkeypatch.setattr(noise_meter, "READ_EVERY", 4)
-    monkeypatch.setattr(noise_meter, "NARROW", 1e9)
+    monkeypatch.setattr(noise_meter, "STEPS_PER_READ", 4)
+    monkeypatch.setattr(noise_meter, "NARROW_RATIO", 1e9)
     assert len(measured(model, data, *[2] * 20, every=4).history) == 5
-    monkeypatch.setattr(noise_meter, "NARROW", 1.0)
+    monkeypatch.setattr(noise_meter, "NARROW_RATIO", 1.0)
     assert len(measured(model, data, *[2] * 20, every=None).history) == 20
 
 
@@ -286,7 +286,7 @@ from torch.nn.parallel import DistributedDataParallel
 from extrap import NoiseMeter
 from extrap.training import noise_meter
 
-noise_meter.READ_EVERY, noise_meter.MOST_STEPS = 1, 1  # the gap doubles at once
+noise_meter.STEPS_PER_READ, noise_meter.MAX_EVEN_STEPS = 1, 1  # the gap doubles at once
 folder = sys.argv[1]
 rank = 0 if (child := os.fork()) else 1  # torch is imported once
 rendezvous = f"file://{folder}/rendezvous"

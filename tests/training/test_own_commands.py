@@ -33,7 +33,10 @@ def runner(tmp_path, script, *more, **options):
     preemption = options.pop("preemption", NO_STOP)
     command = Command(["python", str(path), *TOLD, *more], **options)
     return CommandRunner(
-        command, SPEC, is_asked=lambda: preemption.is_asked, folder=tmp_path / "runs"
+        command,
+        SPEC,
+        is_stop_requested=lambda: preemption.is_stop_requested,
+        folder=tmp_path / "runs",
     )
 
 

@@ -105,7 +105,7 @@ def test_with_however_many_threads(pack, together):
 
 def test_beside_others_after_a_stop(pack, together, tmp_path):
     asks = iter((False, False, True))  # before and after the first evaluation, before the second
-    stops = Checkpoints(tmp_path, "study", is_asked=lambda: next(asks, True))
+    stops = Checkpoints(tmp_path, "study", is_stop_requested=lambda: next(asks, True))
     with pytest.raises(StopAsked):
         curves(replace(pack, cells=pack.cells[:1]), 1, stops)
     assert len(list(tmp_path.iterdir())) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from extrap.commands.analysis import Printed, analysis
-from extrap.commands.inputs import announced, opened
+from extrap.commands.inputs import announce_columns, path_or_stdin
 from extrap.commands.option_table import READING_OPTIONS
 
 
@@ -33,4 +33,4 @@ def allocate_command(source: str, **options: Any) -> Printed:
     """
     from extrap.analyses.allocation import allocate
 
-    return Printed(announced(allocate(opened(source), **options)))
+    return Printed(announce_columns(allocate(path_or_stdin(source), **options)))

@@ -30,7 +30,7 @@ from extrap.laws.base import Array
 from extrap.records import Fit, Interval, Measure
 
 DELTA = 1e-3
-"""Of Huber's loss of log residuals."""
+"""δ of the Huber loss of log residuals."""
 N_REPLICATES = 400
 """Replicates of the bootstrap."""
 MAX_DEGENERATE = 0.2

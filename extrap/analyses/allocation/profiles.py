@@ -26,7 +26,7 @@ from extrap.reading.losses import loss_kind
 from extrap.records import Interval, Measure
 
 DEGREE = 3
-"""Of the polynomial in ln N: a profile is steeper on one side, which a parabola takes for another
+"""Degree of the polynomial in ln N: a profile is steeper on one side, so that a parabola has another
 optimum."""
 MIN_PROFILE_SIZES = DEGREE + 2
 """Sizes of a profile: one more than the polynomial has coefficients."""

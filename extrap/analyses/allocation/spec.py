@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Annotated
 
 from extrap.records.fields import Name, Positive, Rule, Seeds, above, fewest, fit_fields, require
-from extrap.records.recipe import DATA_SIZE
+from extrap.records.recipe import TOKENS_COLUMN
 from extrap.records.study import Cell, StudySpec
 
 RATE = "lr"
@@ -51,7 +51,7 @@ class AllocationStudy:
         fit_fields(self)
         sizes, tuned = list(self.study.sizes), list(self.study.tune)
         is_single, rule = (
-            len(sizes) == 1 and DATA_SIZE not in sizes,
+            len(sizes) == 1 and TOKENS_COLUMN not in sizes,
             "study must have one size column",
         )
         require(is_single, rule, sizes, "name the model's; tokens follow from the budgets")
@@ -81,7 +81,7 @@ class AllocationStudy:
     def cells(self, size: float, tokens: int) -> tuple[Cell, ...]:
         """The runs of the sweep at one size and length: every rate and seed."""
         return tuple(
-            Cell.of({self.column: size, DATA_SIZE: tokens}, {RATE: rate}, seed)
+            Cell.of({self.column: size, TOKENS_COLUMN: tokens}, {RATE: rate}, seed)
             for rate in self.study.tune[RATE].values()
             for seed in self.study.seeds
         )

@@ -20,7 +20,7 @@ from extrap.analyses.allocation import (
 from extrap.analyses.allocation.spec import AllocationStudy
 from extrap.errors import DataError
 from extrap.forecasting import Forecast, forecast
-from extrap.records import DATA_SIZE, Cell, Measure, Runs, StudySpec
+from extrap.records import TOKENS_COLUMN, Cell, Measure, Runs, StudySpec
 from extrap.records.codec import document
 from extrap.records.numbers import format_given, format_scientific
 from extrap.study.protocol import (
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from extrap.workloads import LoadedWorkload
 
 Split = Callable[[float], Allocation]
-NEEDED = (DATA_SIZE, "n_params", "epochs")
+NEEDED = (TOKENS_COLUMN, "n_params", "epochs")
 """Columns of the runs beside their sizes, tuned values and losses."""
 LARGEST_SIZE = 2**16
 """Largest value of the size column among which that of a split is looked for."""
@@ -55,7 +55,7 @@ class AllocationKind(Kind):
     def specs(self) -> tuple[StudySpec, ...]:
         """The profiles and the check, as the storage knows them: lengths follow from budgets."""
         study = self.study
-        return (replace(study.study_named, sizes={**study.study.sizes, DATA_SIZE: (1,)}),)
+        return (replace(study.study_named, sizes={**study.study.sizes, TOKENS_COLUMN: (1,)}),)
 
     @property
     def _spec(self) -> StudySpec:
@@ -111,7 +111,7 @@ class AllocationKind(Kind):
         )
         check_run = large[large["n_params"] == checked.recommended.params].iloc[0]
         point = sweep_forecast.at(
-            **{column: float(check_run[column]) for column in (study.column, DATA_SIZE)}
+            **{column: float(check_run[column]) for column in (study.column, TOKENS_COLUMN)}
         )
         return AllocationReport(
             allocation=allocation,
@@ -207,7 +207,7 @@ def _optima(study: AllocationStudy, sweep_forecast: Forecast, frame: pd.DataFram
         {
             study.column: optimum.size[study.column],
             "params": float(n_params[optimum.size[study.column]]),
-            "tokens": optimum.size[DATA_SIZE],
+            "tokens": optimum.size[TOKENS_COLUMN],
             "loss": optimum.loss,
             "loss_se": optimum.loss_se,
             "lr": optimum.tuned["lr"].value if optimum.tuned else None,
@@ -221,7 +221,7 @@ def _check_cells(
     study: AllocationStudy, sweep_forecast: Forecast, size: int, tokens: int
 ) -> list[Cell]:
     """The runs of one split, at the rate that is recommended for it."""
-    size_point = {study.column: float(size), DATA_SIZE: float(tokens)}
+    size_point = {study.column: float(size), TOKENS_COLUMN: float(tokens)}
     rate = sweep_forecast.at(**size_point).recommended["lr"]
     if rate is None:
         raise DataError(

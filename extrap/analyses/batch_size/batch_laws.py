@@ -82,7 +82,7 @@ class BatchLaw:
 
     @property
     def value(self) -> Measure:
-        """Of the law at the reference."""
+        """Value of the law at the reference."""
         there = self.at(**self.reference)
         return Measure(value=there.value, ci=there.ci)
 

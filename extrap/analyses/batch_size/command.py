@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from extrap.commands.analysis import Printed, analysis
-from extrap.commands.inputs import announced, opened
+from extrap.commands.inputs import announce_columns, path_or_stdin
 from extrap.commands.option_table import parse_size
 
 
@@ -42,7 +42,7 @@ def critical_batch_command(source: str, *, sizes: Sequence[str], **options: Any)
 
     if sizes and not options["by"]:
         raise click.UsageError("--at asks for a size of a --by column; name one: --by params.")
-    limits = announced(critical_batch(opened(source), **options))
+    limits = announce_columns(critical_batch(path_or_stdin(source), **options))
     columns = limits.laws["b_crit"].columns if limits.laws else limits.by
     forecasts = [limits.at(**parse_size(text, columns)) for text in sizes]
     more = {"forecasts": forecasts} if forecasts else {}

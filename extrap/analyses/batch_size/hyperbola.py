@@ -28,7 +28,7 @@ from extrap.laws.batch import log_steps
 BEYOND = 20.0
 """ln B_crit this far beyond the measured batches is perfect scaling, or none, to 2e-9."""
 LOG_BATCH_SPACING = 0.05
-"""Of the ln B_crit at which the profile is looked at first."""
+"""Spacing of the first grid of ln B_crit on which the profile is computed."""
 N_REGION = 121
 """Values of ln B_crit at which the region of (u, s) is kept, beside the best."""
 SMALLEST_LOG_STEPS_SD = 1e-8

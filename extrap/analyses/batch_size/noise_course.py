@@ -22,7 +22,7 @@ FEWEST_PAIRS = 3
 AGREEMENT_FACTOR = 10.0
 """The factor the two are published to agree within, about."""
 SMALLEST_RANGE = 1e-9
-"""Of logarithms that vary."""
+"""Least range of logarithms that count as varying."""
 SMALLEST_LOG_RATIO_SE = 1e-4
 """No ratio is known better than this."""
 MEASURES = ("noise_scale", "lower", "upper", "b_crit", "b_lower", "b_upper")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from extrap.records.fields import Count, Level, Name, Positive, fewest, fit_fields, require
-from extrap.records.recipe import BUDGET, DATA_SIZE
+from extrap.records.recipe import STEPS_COLUMN, TOKENS_COLUMN
 from extrap.records.study import Cell, StudySpec, TunedRange
 
 BATCH_COLUMN = "batch_size"
@@ -41,8 +41,8 @@ class BatchTask:
         fit_fields(self)
         tuned, sizes, steps = list(self.study.tune), list(self.study.sizes), list(self.steps)
         require(tuned == ["lr"], "the study of a task must tune lr only", tuned, "fix the rest")
-        rule = f"the study of a task must not have {DATA_SIZE} as a size"
-        require(DATA_SIZE not in sizes, rule, sizes, "steps= sets how long its runs are")
+        rule = f"the study of a task must not have {TOKENS_COLUMN} as a size"
+        require(TOKENS_COLUMN not in sizes, rule, sizes, "steps= sets how long its runs are")
         named = {self.reference_batch, self.noise_batch} - {0, *steps}
         require(not named, f"batches must be among those of steps=, {steps}", sorted(named))
 
@@ -75,7 +75,7 @@ class BatchTask:
             tune={
                 "lr": TunedRange(low=min(rates), high=max(rates), n=2),
                 BATCH_COLUMN: TunedRange(low=self.batches[0], high=self.batches[-1], n=2),
-                BUDGET: TunedRange(low=steps[0], high=max(steps[-1], steps[0] + 1), n=2),
+                STEPS_COLUMN: TunedRange(low=steps[0], high=max(steps[-1], steps[0] + 1), n=2),
             },
             targets=(),
             sampler="grid",
@@ -86,7 +86,9 @@ class BatchTask:
     ) -> tuple[Cell, ...]:
         """Runs of one size, at the rates of some indices of each batch, of every seed."""
         return tuple(
-            Cell.of(size, {"lr": self.rate(b, i), BATCH_COLUMN: b, BUDGET: self.steps[b]}, seed)
+            Cell.of(
+                size, {"lr": self.rate(b, i), BATCH_COLUMN: b, STEPS_COLUMN: self.steps[b]}, seed
+            )
             for b, of_batch in indices.items()
             for i, seed in itertools.product(of_batch, self.study.seeds)
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from extrap.commands.analysis import Printed, analysis
-from extrap.commands.inputs import opened
+from extrap.commands.inputs import path_or_stdin
 
 
 @analysis(
@@ -35,4 +35,4 @@ def cascade_command(source: str, **options: Any) -> Printed:
     """
     from extrap.analyses.cascade import cascade
 
-    return Printed(cascade(opened(source), **options))
+    return Printed(cascade(path_or_stdin(source), **options))

@@ -13,9 +13,9 @@ from extrap.records import Measure
 from extrap.reporting.charts import Axis, Row, RowsChart, Series, XYChart, points
 
 RECIPE_MARKERS = ("o", "s", "D", "^", "v", "<")
-"""Of the recipes, the plain one first."""
+"""Markers of the recipes, the plain one first."""
 TREATMENT_INKS = ("law", "warn", "good")
-"""Of up to three treated recipes; more have colours of a ramp."""
+"""Colors of up to three treated recipes; more have colors of a ramp."""
 MOST_BARS = 3
 """Recipes whose intervals can be drawn at one size without covering each other."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from extrap.commands.analysis import EXIT_DEVIATES, EXIT_FINE, EXIT_UNDECIDED, Printed, analysis
-from extrap.commands.inputs import read_table, renamings, target_of
+from extrap.commands.inputs import parse_runs_size, read_table, renamings_and_formulas
 from extrap.commands.option_table import READING_OPTIONS
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def compare_command(
     output = options["output"]
     if output is not None and Path(output).resolve() in {Path(s).resolve() for s in sources}:
         raise click.UsageError(f"--output {output} is one of the tables; name another file.")
-    target = None if at is None else target_of(at, next(iter(arms.values())))
+    target = None if at is None else parse_runs_size(at, next(iter(arms.values())))
     arms = {first: arms[first], **arms}
     comparison = compare(
         arms,
@@ -142,10 +142,11 @@ def _arms_of_files(
         )
     arms: dict[str, Runs] = {}
     request_fields: dict[str, Any] = {}
-    unused, texts = set(renamings(options)), renamings(options)
+    texts = renamings_and_formulas(options)
+    unused = set(texts)
     for name, source in zip(labels, sources, strict=True):
         is_last = len(arms) == len(sources) - 1
-        request_fields["elsewhere"] = tuple(t for t in texts if not (is_last and t in unused))
+        request_fields["optional"] = tuple(t for t in texts if not (is_last and t in unused))
         arms[name] = read_table(source, options, may_mix=True, **request_fields)
         unused &= unused_of(arms[name])
         request_fields = known_of(arms[name])

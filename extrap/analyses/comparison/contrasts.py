@@ -75,11 +75,11 @@ DOF_SHARE = 0.7
 largest sizes. Chosen on simulated tables of other seeds than those reported
 (`benchmarks.comparisons`)."""
 EXPONENTS = Range(-3.0, 3.0, tuple(np.geomspace(0.03, 2.0, 12).tolist()), is_log=False)
-"""Of a law: bounds, and the values that are tried first; a negative one lets the loss rise."""
+"""Exponents of a law: bounds and starting values; with a negative one the loss rises with size."""
 N_EXPONENT_STARTS = 12
 """The best of the trial exponents, from which the law of a whole table is fitted."""
 LAW = replace(LOSS_LAWS["power_floor"], shape_ranges=(("c*", EXPONENTS),))
-"""Of an arm, `L = E + Σ_j b_j (x_j / x0_j)^(−c_j)`: without some pair its loss may rise."""
+"""Law of one arm, `L = E + Σ_j b_j (x_j / x0_j)^(−c_j)`: without some pair its loss may rise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -46,12 +46,12 @@ class NextRuns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """What is asked of a gain.
+    """Thresholds for the verdict on a gain.
 
     Attributes:
         min_gain: δ, the least gain that matters, as a share of the loss.
         survives_above: Gain above which a recipe survives: δ if it was asked for, else 0.
-        level: Of the interval at the target.
+        level: Confidence level of the interval at the target.
     """
 
     min_gain: float = MIN_GAIN
@@ -59,7 +59,7 @@ class Gate:
     level: float = 0.95
 
     def judge(self, ahead: Interval, before: Sequence[Interval]) -> str:
-        """What becomes of a gain at the target.
+        """Verdict on a gain at the target.
 
         Args:
             ahead: Interval of the gain at the target, a share of the loss.

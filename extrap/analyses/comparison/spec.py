@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from extrap.records.fields import Name, Positive, fewest, fit_fields, require
-from extrap.records.recipe import DATA_SIZE, Recipe
+from extrap.records.recipe import TOKENS_COLUMN, Recipe
 from extrap.records.study import StudySpec
 
 FORECAST_SIZES = 3
@@ -123,7 +123,7 @@ def ablations(
     are_equal = max(examples.values()) <= (1 + SAME_EXAMPLES) * min(examples.values())
     rule = "arms of ablations must see equally many examples"
     advice = "set steps to the examples divided by the batch size"
-    require(are_equal or DATA_SIZE in plain.sizes, rule, str(examples), advice)
+    require(are_equal or TOKENS_COLUMN in plain.sizes, rule, str(examples), advice)
     question = "What does each treatment do to the loss?"
     return RecipeGroup(name="ablations", question=question, arms=arms)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from extrap.commands.analysis import Printed, analysis
-from extrap.commands.inputs import read_table, target_of
+from extrap.commands.inputs import parse_runs_size, read_table
 from extrap.commands.option_table import READING_OPTIONS
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def knobs_command(
         )
     knobs = _parse_knobs(named)
     runs = read_table(table, options, size=size, tune=(), may_mix=True)
-    target_size = target_of(target, runs)
+    target_size = parse_runs_size(target, runs)
     if set(target_size) != {size}:
         raise click.UsageError(f"--at names the size column {size}, got {target!r}.")
     have = list(map(str, runs.to_frame().columns))

@@ -35,7 +35,7 @@ INSIDE = 1.25
 """A minimum is bracketed up to so many times the moved range: that of a loss which only rises, as
 c·2^u does, lies at 1.5 times it."""
 DOUBT_LEVEL = 0.95
-"""Of the intervals by which the losses contradict the line of g or the constant h."""
+"""Level of the intervals by which the losses contradict the line of g or the constant h."""
 TIMES_LARGEST = 8.0
 """Target over the largest size where nobody names one."""
 

@@ -217,7 +217,7 @@ def _beyond_mistuning(judged: Configuration) -> str:
     """What a mistuned value leaves open."""
     if not is_surprising(judged) or is_without_bound(judged):
         return ""
-    if judged.off > (judged.excess or 0.0):
+    if judged.judged_deviation > (judged.excess or 0.0):
         return " The loss is worse than this explains: something else is wrong as well."
     return " The sweep predicts a higher cost, but this far out it is uncertain."
 
@@ -253,7 +253,7 @@ def _deviation(judged: Configuration) -> str:
     """What a run is that nothing recorded explains."""
     if "off_replicates" in _evidence(judged):
         return _from_replicates(judged)
-    return f"{'better' if judged.off < 0 else 'worse'} than the law predicts"
+    return f"{'better' if judged.judged_deviation < 0 else 'worse'} than the law predicts"
 
 
 def _next_step(judged: Configuration) -> str:

@@ -337,7 +337,7 @@ def _curves_at(
     here: list[int],
     contrasts: Collection[int],
 ) -> XYChart:
-    """Of each size the runs that end farthest from the forecast."""
+    """Curves of the runs of one size that end farthest from the forecast, and the reference."""
     size = verdicts[here[0]].size
     worst = sorted(here, key=lambda i: -_distance(verdicts[i]))[:MOST_CURVE_RUNS]
     assert forecast.curves is not None

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from extrap.commands.analysis import EXIT_DEVIATES, EXIT_FINE, Printed, analysis, command
-from extrap.commands.inputs import forecast_of, kind_of, read_big, read_table, size_of
+from extrap.commands.inputs import (
+    checked_source_kind,
+    load_or_fit_forecast,
+    parse_forecast_size,
+    read_big,
+    read_table,
+)
 from extrap.commands.option_table import FORECAST_OPTIONS, SWEEP_OPTIONS, parse_size
 from extrap.commands.printing import say
 from extrap.errors import DataError, OnlyBestValues
@@ -49,7 +55,7 @@ def forecast_command(
     from extrap.forecasting.documents import HASH_DIGITS_SHOWN, save_forecast
 
     try:
-        forecast = forecast_of(sweep, options)
+        forecast = load_or_fit_forecast(sweep, options)
     except OnlyBestValues as only:
         useless = [name for name in ("fix", "path", "loss", "maximise") if options[name]]
         if save or useless:
@@ -59,7 +65,7 @@ def forecast_command(
                 "leave it out."
             ) from only
         return _of_best_values(only, at, level=options["level"])
-    sizes = [size_of(text, forecast) for text in at] or forecast.default_targets()
+    sizes = [parse_forecast_size(text, forecast) for text in at] or forecast.default_targets()
     points = [forecast.at(**size) for size in sizes]
     notes = []
     if save:
@@ -115,10 +121,10 @@ def plan_command(
 
     if budget is not None and budget_hours is not None:
         raise click.UsageError("--budget and --budget-hours are two units; give one of them.")
-    forecast = forecast_of(sweep, options)
+    forecast = load_or_fit_forecast(sweep, options)
     chosen = plan(
         forecast,
-        at=size_of(at, forecast),
+        at=parse_forecast_size(at, forecast),
         budget=budget if budget_hours is None else budget_hours,
         hours=budget_hours is not None,
         cost=options["cost"],
@@ -152,10 +158,12 @@ def cost_command(
     """
     from extrap.forecasting.mistuning_cost import cost
 
-    forecast = forecast_of(forecast_or_sweep, options)
+    forecast = load_or_fit_forecast(forecast_or_sweep, options)
     names = ("flops", "gpu_hours", "flops_per_second", "price")
     run = {name: options[name] for name in names} | {"formula": options["cost"]}
-    return Printed(cost(forecast, at=size_of(at, forecast), tuned=tuned or None, **run))
+    return Printed(
+        cost(forecast, at=parse_forecast_size(at, forecast), tuned=tuned or None, **run)
+    )
 
 
 @analysis(
@@ -171,7 +179,7 @@ def backtest_command(sweep: str, *, level: float, **options: Any) -> Printed:
     """
     from extrap.forecasting.backtesting import backtest
 
-    if kind_of(sweep) == "sealed":
+    if checked_source_kind(sweep) == "sealed":
         from extrap.analyses.sweep.statements import pins_of
         from extrap.forecasting.documents import load_forecast
 
@@ -223,7 +231,7 @@ def check_command(
     from extrap.forecasting.documents import verdicts_document
     from extrap.reporting.blocks import Paragraph
 
-    forecast = forecast_of(forecast_or_sweep, options, big=big)
+    forecast = load_or_fit_forecast(forecast_or_sweep, options, big=big)
     runs = read_big(big, forecast, options, sweep=forecast_or_sweep)
     test_options: dict[str, Any] = {"familywise": familywise, "worse": worse}
     verdicts = check(forecast, runs, tolerance=tolerance, **test_options)
@@ -307,7 +315,7 @@ def watch_command(
     sealed = load_forecast(forecast)
     monitor = Monitor(
         sealed,
-        at=size_of(at, sealed),
+        at=parse_forecast_size(at, sealed),
         total_steps=options["total_steps"],
         tuned=options["tuned"] or None,
         level=options["level"],

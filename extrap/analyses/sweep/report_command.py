@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from extrap.commands.analysis import command
-from extrap.commands.inputs import forecast_of, kind_of, read_big, size_of
+from extrap.commands.inputs import (
+    checked_source_kind,
+    load_or_fit_forecast,
+    parse_forecast_size,
+    read_big,
+)
 from extrap.commands.option_table import FORECAST_OPTIONS
 from extrap.commands.printing import say
 from extrap.files import write_text
@@ -51,7 +56,7 @@ def report_command(
     file: then the report is made from its storage, or from the run table BIG that the study wrote
     to reports/NAME.runs.csv. Nothing is trained.
     """
-    if kind_of(sweep, big) == "study":
+    if checked_source_kind(sweep, big) == "study":
         from extrap.commands.study_files import report_study_file
 
         outcome = report_study_file(sweep, storage=options["storage"], table=big, output=output)
@@ -72,7 +77,7 @@ def report_command(
     page = forecast_page(
         forecast,
         verdicts,
-        at=[size_of(text, forecast) for text in at],
+        at=[parse_forecast_size(text, forecast) for text in at],
         title=options["title"],
         metrics=metrics,
         runs=runs,
@@ -87,7 +92,7 @@ def _judged(
     """A forecast, the verdicts on its larger runs, and these if any are given."""
     from extrap.analyses.sweep.verdicts import check
 
-    forecast = forecast_of(sweep, options, big=big)
+    forecast = load_or_fit_forecast(sweep, options, big=big)
     runs = read_big(big, forecast, options, sweep=sweep) if big else None
     return forecast, () if runs is None else check(forecast, runs), runs
 

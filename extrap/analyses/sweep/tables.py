@@ -275,7 +275,7 @@ def _seen_cell(forecast: Forecast, group: RunGroup) -> str:
 
 
 def _advice_cell(group: RunGroup) -> str:
-    """What to do."""
+    """Advice on the runs of a group, with the loss expected at their values."""
     first = group.verdicts[0]
     expected = ""
     if first.expected is not None and (first.cause == "mistuned" or group.is_contrast):

@@ -101,7 +101,9 @@ def check(
     conditions = forecast.runs.conditions
     defaults = {"conditions": conditions, **known_of(forecast.runs)}
     runs, announcement = announced_runs(runs, columns, stage="check", **defaults)
-    configurations = judge(forecast, runs, tolerance=tolerance, familywise=familywise, worse=worse)
+    configurations = judge(
+        forecast, runs, tolerance=tolerance, familywise=familywise, one_sided=worse
+    )
     rows = {row: run for c in configurations for row, run in c.rows.items()}
     seals = dict(zip(rows, precedence(forecast, rows.values()), strict=True))
     verdicts = {

@@ -20,7 +20,7 @@ from extrap.laws.base import Array
 from extrap.records import WITHOUT_SEED, Estimate, Interval, Optimum, Runs
 
 LEAST_LOG_SD = 1e-5
-"""Of a log loss: what is smaller is rounding."""
+"""Least standard deviation of a log loss: less is rounding."""
 LEAST_OUT_OF_REACH = 0.001
 """Mean log excess of the best value that does not diverge; less is that values are tried in steps.
 """
@@ -110,7 +110,7 @@ def errors_of(log_losses: Array) -> tuple[Array, float]:
 
 
 def _level_sd(surface: Surface) -> float:
-    """Of the mean log loss of all sizes and of the seeds that they share."""
+    """Standard deviation of the mean log loss of all sizes and of the seeds that they share."""
     places, n_common = surface.places, len(surface.sweep.common_seeds)
     losses, effects = places.loss[_has_loss(surface.sweep)], places.effects[:n_common]
     weights = np.zeros(places.n)

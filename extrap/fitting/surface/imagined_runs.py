@@ -20,7 +20,7 @@ from extrap.records import Runs
 USUAL_RUN_SD = 0.005
 """Standard deviation of a log loss where none is known."""
 MISFIT_OF_EXCESS = 0.1
-"""What a run is off the surface, as a share of its excess."""
+"""Distance of a run from the surface, as a share of its excess."""
 LIKELY = 0.5
 """Chance from which on a run is taken to diverge."""
 NEAR_LOG_EXCESS, FEWEST_NEAR = 0.1, 3

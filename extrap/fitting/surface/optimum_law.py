@@ -19,7 +19,7 @@ LAW_BENDS = "optimum-law-bends"
 """Flag of a law whose optima curve on log-log axes."""
 BENDS_P = 0.05
 SIZE_DIGITS = 9
-"""Of a size, that survive its logarithm."""
+"""Significant digits of a size that are left after a logarithm and its inverse."""
 LEAST_SIZES_OF_BEND = 4
 """Sizes from which on a bend can be read."""
 
@@ -116,7 +116,7 @@ def check_curvature(draws: SurfaceDraws, column: int) -> CurvatureTest | None:
 
 
 class _Coefficients(NamedTuple):
-    """Of each draw.
+    """Coefficients of the optimum law in each draw.
 
     Attributes:
         values: Level, slopes and bend, (n, C + 2); 0 where none is fitted.

@@ -20,15 +20,17 @@ from scipy import special
 from extrap.laws.base import Array
 
 LEVEL_SD, SLOPE_SD = 3.0, 0.6
-"""Of the level, in octaves about the best cells, and of a slope, in octaves a doubling."""
+"""Prior standard deviations of the level, in octaves about the best cells, and of a slope, in
+octaves per doubling."""
 OPTIMUM_BEND_SDS = ((0.003, 0.65), (0.08, 0.25), (0.2, 0.1))
 """Standard deviation of a bend, in octaves a doubling², and its prior probability."""
 WALKS = ((0.0, 0.8), (0.25, 0.2))
-"""The same of the steps of a slope that wanders, as at a kink."""
+"""Standard deviation of the steps of a slope that varies, as at a kink; its prior probability."""
 SCATTER_SDS = ((0.03, 0.47), (0.1, 0.34), (0.25, 0.15), (0.5, 0.04))
-"""The same of an optimum about its law, in octaves."""
+"""Standard deviation of an optimum about its law, in octaves, and its prior probability."""
 SHARED = ((0.0, 0.3), (0.1, 0.45), (0.3, 0.25))
-"""The same of what the optima of one value of a size column share, where there are several."""
+"""Standard deviation of what optima at one value of a size column share, where there are several
+size columns; its prior probability."""
 SAME_VALUE_OCTAVES = 0.07
 """Octaves within which two values of a size column are one."""
 LEAST_VARIANCE = 1e-8

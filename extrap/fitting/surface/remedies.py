@@ -29,7 +29,7 @@ of its draws, and after how many no answer may be given. The first is without no
 one. With typical ones alone half of the remedies for noisy sweeps were not enough; with drawn ones
 alone nothing was for coarse grids."""
 SIZE_DECIMALS = 9
-"""Of a size."""
+"""Decimals to which sizes in remedies are rounded."""
 WORK = 2
 """Power of the size that the work of a run grows with, where data grow with the model."""
 NOTHING = Remedy(

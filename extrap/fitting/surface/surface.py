@@ -54,7 +54,8 @@ CENSORED_EXCESS, LARGEST_MISFIT = 0.3, 5.0
 MISFIT_REACH = 1.0
 """Octaves over which misfit is alike."""
 RESIDUAL_DOF, LEAST_CURVATURE, LEAST_DIVISOR = 8.0, 0.3, 1e-300
-"""Of Student's t of a residual; its curvature at least, as a share of the weights."""
+"""Degrees of freedom of Student's t of a residual; least curvature of its log density, as a share
+of the weights; least divisor."""
 NEAR_BEST_LOG_LOSS = 0.1
 """Log loss above the best cell up to which cells give the first noise."""
 LONGEST_STEPS = 1.0, 0.7
@@ -291,7 +292,7 @@ class Surface:
         self._log_det_prior -= sum(float(np.linalg.slogdet(c)[1]) for c in covariances)
 
     def precision_of(self, covariances: Sequence[Array]) -> Array:
-        """Of the prior, (P, P), with these covariances of the optima.
+        """Precision matrix of the prior, (P, P), with these covariances of the optima.
 
         A threshold's law is about the line through the optima.
         """

@@ -95,7 +95,7 @@ class Divergences:
     def log_likelihoods(
         self, thetas: Array, places: Places, which: npt.NDArray[np.bool_]
     ) -> Array:
-        """The same of some choices, (n,), exactly, at many points (m, P)."""
+        """Exact log likelihood, (m,), of the choices of the mask `which` at points (m, P)."""
         odds = thetas[:, places.lean] @ self._values[which].T
         threshold = (
             thetas[:, places.threshold] + thetas[:, places.threshold_trend] @ self._from_largest.T

@@ -17,15 +17,15 @@ from extrap.laws.base import Array
 SIGMA, SIGMA_SD = 0.006, 1.2
 """Median of a run's noise, and standard deviation of its logarithm: .2 to 2 % within one."""
 MISFIT_SHARE, MISFIT_SHARE_SD = 0.1, 0.8
-"""The same of the misfit, as a share of the excess."""
+"""Median of the misfit as a share of the excess, and standard deviation of its logarithm."""
 GROWTH_SD = 0.25
-"""Of the slope of ln noise a doubling."""
+"""Prior standard deviation of the slope of ln noise per doubling of the size."""
 COMMON_SHARE_PRIOR, OWN_SHARE_PRIOR = (1.5, 3.0), (1.0, 4.0)
 """Beta distributions of the share of the variance that a seed has at all sizes, and at one."""
 LEAST_NOISE_SD = 2e-4
-"""Of the noise: losses are written with so many digits."""
+"""Least standard deviation of a log loss: losses are written with few digits."""
 LEAST_EFFECT_SD = 1e-4
-"""Of seed effects."""
+"""Least standard deviation of seed effects."""
 MOST_SDS = 4.0
 """Residuals count up to that many standard deviations."""
 LEAST_SIZES_OF_GROWTH = 3
@@ -64,10 +64,10 @@ class SurfaceNoise:
     dof: float = 3.0
 
     def variances(self, excess: Array, size_logs: Array, extra: Array) -> tuple[Array, Array]:
-        """Of runs, from noise and from misfit.
+        """Variances of log losses of runs: that from noise, and that from misfit.
 
         Args:
-            excess: Of the runs, log.
+            excess: Log excess of the runs.
             size_logs: Mean log2 of their sizes over the largest.
             extra: Standard deviation of what was completed.
         """
@@ -128,7 +128,7 @@ class CellMeans:
         )
 
     def log_likelihood(self, sigma: Array, growth: Array, share: Array) -> Array:
-        """Of ln sigma, growth and ln share, which broadcast; the last axis must be cells'."""
+        """Log likelihood of ln sigma, growth and ln share, which broadcast; last axis: cells."""
         noise_variance = np.exp(2 * sigma + 2 * growth * self.size_logs) + LEAST_NOISE_SD**2
         misfit = np.exp(2 * share) * self.excess**2
         run, mean = noise_variance + misfit, noise_variance / self.n + misfit

@@ -21,7 +21,7 @@ MOST_COMMON_SEEDS, MOST_PAIRS = 12, 48
 FEW = 3
 """Finished runs at least from which pruned ones are completed."""
 LEAST_COMPLETION_SD = 0.01
-"""Of the log loss of a completed run."""
+"""Least standard deviation of the log loss of a completed run."""
 SIZE_GAIN_SD, STANDING_SD, VALUE_SD = 0.05, 0.5, 0.1
 """Of gains by size, of their slope over log losses at a step, and over an octave of a value, all
 about 0: runs keep their distances."""

@@ -99,11 +99,11 @@ class TunedValues:
         return _over_best(draws, values)
 
     def excesses_at(self, octaves: Array) -> Array:
-        """The same of all columns at a distance from the median of the optimum, (D,); (n,)."""
+        """Log excess, (n,), with every column so many octaves, (D,), off its median optimum."""
         return _over_best(self.draws, self.optimum + octaves)
 
     def chance(self, tuned: Mapping[str, float]) -> float:
-        """Of divergence of a run; a column that is not given is at the value to use."""
+        """Probability that a run diverges; columns not given have the value to use."""
         if self.draws.steepness is None:
             return 0.0
         pairs = zip(self.names, self.answer.values, strict=True)

@@ -48,7 +48,7 @@ class Ended(NamedTuple):
     code: int  # its exit code; 128 + n after signal n
     start: int  # where in its log its own output begins, bytes
     is_late: bool = False  # whether it was stopped because it took too long
-    is_stopped: bool = False  # whether it was stopped because it was asked for
+    is_stopped: bool = False  # whether it was stopped because a stop was requested
 
 
 class CommandRunner:
@@ -57,7 +57,7 @@ class CommandRunner:
     Args:
         command: The command.
         spec: The study; what moves in it is what the command is told.
-        is_asked: Whether training is to stop: the command then gets SIGTERM.
+        is_stop_requested: Tells whether training is to stop; the command then gets SIGTERM.
         origin: A name of the storage that the runs are recorded in.
         folder: Where runs leave their logs and what they write themselves; by default
             `.extrap/NAME/runs`. The folder of a run is another one when the command or its script
@@ -69,7 +69,7 @@ class CommandRunner:
         command: Command,
         spec: StudySpec,
         *,
-        is_asked: Callable[[], bool] = bool,
+        is_stop_requested: Callable[[], bool] = bool,
         origin: str = "",
         folder: Path | None = None,
     ) -> None:
@@ -81,7 +81,7 @@ class CommandRunner:
                 f"path, relative to {Path.cwd()}."
             )
         self._command = command
-        self._is_asked = is_asked
+        self._is_stop_requested = is_stop_requested
         self._origin = origin
         self._folder = folder or RUNS / spec.name / "runs"
         self.fingerprint: Mapping[str, Any] = describe(command)
@@ -103,7 +103,7 @@ class CommandRunner:
             log=log,
             timeout_s=command.timeout_s,
             grace_s=command.grace_s,
-            is_asked=self._is_asked,
+            is_stop_requested=self._is_stop_requested,
         )
         if ended.is_stopped:
             raise StopAsked("asked to stop")
@@ -205,7 +205,7 @@ def run_command(
     log: Path,
     timeout_s: float,
     grace_s: float,
-    is_asked: Callable[[], bool],
+    is_stop_requested: Callable[[], bool],
 ) -> Ended:
     """Run a command to its end; whatever ends this call or this process ends the command too."""
     if os.name != "posix":
@@ -228,14 +228,18 @@ def run_command(
         except OSError as error:
             raise ExtrapError(f"{argv[0]} cannot be started: {error.strerror}.") from error
     try:
-        return _follow(process, start, timeout_s=timeout_s, is_asked=is_asked)
+        return _follow(process, start, timeout_s=timeout_s, is_stop_requested=is_stop_requested)
     finally:  # after Ctrl-C as well the command gets its time to end
         _close_input(process)
         process.wait()
 
 
 def _follow(
-    process: subprocess.Popen[bytes], start: int, *, timeout_s: float, is_asked: Callable[[], bool]
+    process: subprocess.Popen[bytes],
+    start: int,
+    *,
+    timeout_s: float,
+    is_stop_requested: Callable[[], bool],
 ) -> Ended:
     began = time.monotonic()
     is_late = is_stopped = False
@@ -243,7 +247,7 @@ def _follow(
         with suppress(subprocess.TimeoutExpired):
             return Ended(process.wait(TICK_S), start, is_late, is_stopped)
         if not (is_late or is_stopped):
-            is_stopped, is_late = is_asked(), time.monotonic() - began > timeout_s
+            is_stopped, is_late = is_stop_requested(), time.monotonic() - began > timeout_s
             if is_late or is_stopped:
                 _close_input(process)  # its supervisor sees to the rest
 

@@ -15,8 +15,8 @@ from extrap.records import Interval
 from tests.checking.byhand import judged, loss_at
 
 SPIKE = Spike(step=700.0, height=math.log(3), before=1.0, fraction=0.7)
-UNDECIDED = {"is_off": False, "chance": 0.5}
-ON_LAW = {"is_off": False, "off": 0.0}
+UNDECIDED = {"has_loss_alarm": False, "chance": 0.5}
+ON_LAW = {"has_loss_alarm": False, "off": 0.0}
 OUTSIDE = {**ON_LAW, "predicted_pi": Interval(2.2, 2.25), "is_inside": False}
 """The law expects 2.274."""
 WORDS = {
@@ -30,7 +30,10 @@ WORDS = {
     "undecided-among-many": ({**OUTSIDE, "tuned_cost": None}, "among so many"),
     "other-recipe": ({**UNDECIDED, "differing": {"wd": ("1", "2")}}, "wd 1 instead of 2"),
     "recovered": ({**UNDECIDED, "spike": SPIKE}, "rose by 200 % at step 700"),
-    "elsewhere": ({"is_off": False, "u": 1.0, "beside": 0.01, "off": 0.0}, "a factor of 2"),
+    "elsewhere": (
+        {"has_loss_alarm": False, "u": 1.0, "beside": 0.01, "off": 0.0},
+        "a factor of 2",
+    ),
     "far": ({**UNDECIDED, "u": -3.0}, "below the optimum by a factor of 8"),
     "diverged": ({"row": {"status": "diverged"}, "u": 2.0}, "above the optimum by a factor of 4"),
     "spiked": ({"spike": SPIKE}, "rose by 200 % at step 700"),
@@ -54,7 +57,7 @@ def test_advice_names_what_was_found(code):
     assert configuration.finding.code == code
     told, experiment = advise(configuration)
     assert words in told
-    is_alarm = not configuration.unjudged and given.get("is_off", True)
+    is_alarm = not configuration.unjudged and given.get("has_loss_alarm", True)
     assert bool(experiment) == is_alarm
 
 
@@ -66,7 +69,7 @@ def test_mistuned_value_is_told_with_its_share_of_the_excess():
     without_bound = advice(u=12.0, off=14.0, excess=5.0, beside=0.01)
     assert " all of the excess" in without_bound
     assert "something else" not in without_bound
-    low = advice(u=-2.0, off=0.02, is_off=False)
+    low = advice(u=-2.0, off=0.02, has_loss_alarm=False)
     assert "too low by a factor of 4 " in low
     assert " costs about 8.3 % " in low
 
@@ -80,7 +83,7 @@ def test_a_loss_above_what_the_values_make_expected_is_said(beside, off, is_said
 
 @pytest.mark.parametrize("given", [{"differing": {"wd": ("1", "2")}}, {"u": 2.0}, {}])
 def test_a_run_far_from_its_replicates_says_so_whatever_the_cause(given):
-    assert "11 % worse" in advice(**given, off_replicates=0.1)
+    assert "11 % worse" in advice(**given, distance_from_replicates=0.1)
 
 
 def test_every_finding_has_advice_and_every_field_of_a_template_is_filled():

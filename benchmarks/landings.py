@@ -68,6 +68,8 @@ are of the prototype as it was, with its prior of all families, on the batch los
 FAMILIES = ("mpl", "slim", "owt")
 FLOOR_SDS = np.array((0.2, 0.12, 0.3, 0.4, 0.06, 0.06))
 """Least standard deviations of the prior, for families that none of these is like."""
+LEAST_INFORMATION = 0.1
+"""Precision of a log over that of the prior below which it says nothing in a direction."""
 SPREAD = 1.15
 """Factor of its standard deviations, as three families say little of their spread."""
 
@@ -193,17 +195,25 @@ def shape_of(curve: Curve) -> tuple[Array, Array] | None:
 
 @cache
 def _shapes() -> tuple[tuple[Curve, Array, Array], ...]:
-    """Shapes of the families' held-out losses, as their likelihoods say them."""
+    """Held-out curves of the families, each with what it says alone: precision and score.
+
+    The prior under which a shape was found is taken out; directions in which the log says less
+    than `LEAST_INFORMATION` of that prior say nothing.
+    """
     (_, mean, covariance), rows = UNINFORMED[0], []
-    before = np.linalg.inv(covariance)
+    root = np.linalg.cholesky(np.linalg.inv(covariance))
+    inverse_root = np.linalg.inv(root)
     for curve in (*mpl(), *llama_like("val_loss")):
         shape = shape_of(curve)
         if shape is None or curve.peak > 2 * PEAK_RANGE[1]:
             continue
-        precision = np.linalg.inv(shape[1] + 1e-8 * np.eye(6))
-        values, vectors = np.linalg.eigh(precision - before)
-        alone = vectors @ np.diag(1 / np.maximum(values, 1e-4)) @ vectors.T
-        rows.append((curve, alone @ (precision @ shape[0] - before @ mean), alone))
+        precision = np.linalg.inv(shape[1])
+        ratios, vectors = np.linalg.eigh(inverse_root @ precision @ inverse_root.T - np.eye(6))
+        basis = vectors[:, ratios > LEAST_INFORMATION]
+        told = root @ basis
+        alone = told @ np.diag(ratios[ratios > LEAST_INFORMATION]) @ told.T
+        score = precision @ shape[0] - root @ root.T @ mean
+        rows.append((curve, told @ basis.T @ inverse_root @ score, alone))
     return tuple(rows)
 
 
@@ -230,10 +240,9 @@ def fitted_prior(families: tuple[str, ...]) -> tuple[Array, Array]:
     coefficients[0], covariance = UNINFORMED[0].mean, UNINFORMED[0].covariance / 2
     for _ in range(60):
         inverse, means, spreads = np.linalg.inv(covariance), [], []
-        for (_, shape, alone), values in zip(rows, design, strict=True):
-            precision = np.linalg.inv(alone)
-            spread = np.linalg.inv(precision + inverse)
-            means.append(spread @ (precision @ shape + inverse @ (values @ coefficients)))
+        for (_, score, alone), values in zip(rows, design, strict=True):
+            spread = np.linalg.inv(alone + inverse)
+            means.append(spread @ (score + inverse @ (values @ coefficients)))
             spreads.append(spread)
         gram = weighted @ design + np.diag((0.0, 0.02))
         coefficients = np.linalg.solve(gram, weighted @ np.array(means))

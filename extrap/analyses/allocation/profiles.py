@@ -26,8 +26,8 @@ from extrap.reading.losses import loss_kind
 from extrap.records import Interval, Measure
 
 DEGREE = 3
-"""Degree of the polynomial in ln N: a profile is steeper on one side, so that a parabola has another
-optimum."""
+"""Degree of the polynomial in ln N: a profile is steeper on one side, so that a parabola has
+another optimum."""
 MIN_PROFILE_SIZES = DEGREE + 2
 """Sizes of a profile: one more than the polynomial has coefficients."""
 NEAR_LOG_SIZE = np.log(4.0)

@@ -138,12 +138,12 @@ def read_big(source: str, forecast: Forecast, options: dict[str, Any], *, sweep:
         options: Options of the command.
         sweep: The source of the forecast.
     """
-    from extrap.reading.reader import known_of, unused_of
+    from extrap.reading.reader import request_fields_of, skipped_optional
     from extrap.records.seals import is_sealed_file
 
-    request_fields = known_of(forecast.runs) | {"conditions": forecast.runs.conditions}
+    request_fields = request_fields_of(forecast.runs) | {"conditions": forecast.runs.conditions}
     # what the sweep used may not apply to the larger runs; a sealed forecast used no option
-    used_by_sweep = set(renamings_and_formulas(options)) - unused_of(forecast.runs)
+    used_by_sweep = set(renamings_and_formulas(options)) - skipped_optional(forecast.runs)
     optional = set[str]() if is_sealed_file(sweep) else used_by_sweep
     request_fields["optional"] = (*optional, *options["where"], *options["ignore"])
     return read_table(

@@ -498,14 +498,14 @@ def _metric(contents: Contents, name: str, option: str = "loss") -> str:
     return require_column(name, contents.have, contents.where, option=option, is_metric=True)
 
 
-def known_of(runs: Runs) -> dict[str, Any]:
-    """Fields of the request for runs that are compared with these: columns, kind of the loss."""
+def request_fields_of(runs: Runs) -> dict[str, Any]:
+    """Fields of a `Request` for other runs with the columns and the kind of loss of these."""
     losses = tuple(column for (column,) in values_of(runs.notes, LOSS_COLUMN))
     columns = {"size": runs.sizes, "tune": runs.tuned, "losses": losses}
     return {**columns, "like": loss_kind(runs)}
 
 
-def unused_of(runs: Runs) -> set[str]:
+def skipped_optional(runs: Runs) -> set[str]:
     """The optional formulas and renamings that were skipped when these runs were read."""
     return {text for (text,) in values_of(runs.notes, UNUSED_TABLE)}
 

@@ -252,6 +252,7 @@ class NoiseMeter:
                 parameter._backward_hooks = None
 
     def _install(self) -> None:
+        """Register the hooks that record gradient norms."""
         self._parameters = [p for p in self._model.parameters() if p.requires_grad]
         self._handles = [p.register_hook(self._record_norm) for p in self._parameters]
 
@@ -274,14 +275,14 @@ class NoiseMeter:
         """Record a backward pass that ran to its end."""
         self._pass_norms += self._norms_of_open_passes.pop(number)
         # a pass with a higher number ran within this one: reentrant activation checkpointing
-        self._completed_passes = [other for other in self._completed_passes if other < number] + [
-            number
-        ]
+        earlier = [other for other in self._completed_passes if other < number]
+        self._completed_passes = [*earlier, number]
         if self._is_last_pass is not None and self._is_last_pass():
             # queued now, it runs after DistributedDataParallel has averaged the gradients
-            _at_end_of_pass(self._read_step_norm)
+            _at_end_of_pass(self._compute_step_norm)
 
-    def _read_step_norm(self) -> None:
+    def _compute_step_norm(self) -> None:
+        """Compute the squared norm of the gradient of the whole step."""
         norms = [_norm(p.grad) for p in self._parameters if p.grad is not None]
         self._step_norm_sq = _sum_of_squares(norms, self._parameters[0])
 
@@ -293,7 +294,7 @@ class NoiseMeter:
             return
         was_early = self._step_norm_sq is not None
         if self._step_norm_sq is None:
-            self._read_step_norm()
+            self._compute_step_norm()
         assert self._step_norm_sq is not None
         small = _sum_of_squares(self._pass_norms, self._parameters[0])
         loss_divisor = n if self._loss_is_divided else 1
@@ -324,6 +325,7 @@ class NoiseMeter:
         return bool(all_agree)
 
     def _skip_undivided(self, n_passes: int) -> None:
+        """Count a step whose batch was not divided; raise an error if it is the first step."""
         if not (self._history or self._unread or self.n_skipped):
             raise ValueError(
                 "the noise scale compares gradients of parts of a batch with that of the whole "

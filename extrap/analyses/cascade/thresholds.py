@@ -75,7 +75,7 @@ class Cascade(Shown):
         validation_quality: Quality on the validation part at the chosen threshold; too optimistic,
             because the threshold was chosen on the same inputs.
         chosen: The cascade at the chosen threshold. If no threshold reached the requested quality,
-            the large model answers every input.
+            the small model answers no input.
         curve: The cascade at thresholds from the one where the small model answers no input to the
             one where it answers all; intervals hold for each point, not for the curve as a whole.
         small: Quality without the large model.
@@ -336,7 +336,7 @@ def _judge(
 def _choose(part: pd.DataFrame, kind: str, requested: float) -> tuple[float, float]:
     """The lowest threshold that reaches the requested quality, and the quality at it.
 
-    Where none does, the threshold is infinite: the large model answers every input.
+    Where none does, the threshold is infinite: the small model answers no input.
     """
     has_no_rule = ~part["filtered"].to_numpy()
     confidence = part["confidence"].to_numpy()[has_no_rule]

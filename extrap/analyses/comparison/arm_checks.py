@@ -17,7 +17,7 @@ from extrap.fitting.designs import LEAST_SIZES_OF_LAW
 from extrap.reading.columns import find_column
 from extrap.reading.mixtures import refuse_mixtures
 from extrap.reading.names import RATE_NAMES
-from extrap.reading.reader import as_runs, known_of
+from extrap.reading.reader import as_runs, request_fields_of
 from extrap.records import WITHOUT_SEED, Runs, condition_text
 from extrap.records.notes import (
     COPIES_LEFT_OUT,
@@ -66,7 +66,7 @@ def read_arms(
     request_fields: dict[str, Any] = {}
     for name, source in arms.items():
         read[name] = as_runs(source, columns, may_mix=True, **request_fields)
-        request_fields = known_of(read[name])
+        request_fields = request_fields_of(read[name])
     return read
 
 
@@ -143,7 +143,7 @@ def _check_alike(arms: Mapping[str, Runs]) -> None:
     """Refuse losses of different columns, or measured on different data."""
     values_by_column: dict[str, dict[str, list[str]]] = {}
     for name, runs in arms.items():
-        for loss in known_of(runs)["losses"]:
+        for loss in request_fields_of(runs)["losses"]:
             values_by_column.setdefault("loss", {})[name] = [loss]
         frame = runs.to_frame()
         for column in filter(EVALUATION_COLUMN.search, map(str, frame)):

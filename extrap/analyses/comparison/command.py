@@ -125,7 +125,7 @@ def _comparison_page(comparison: Comparison, arms: Mapping[str, Runs], path: str
 def _arms_of_files(
     sources: Sequence[str], names: str | None, options: dict[str, Any]
 ) -> dict[str, Runs]:
-    from extrap.reading.reader import known_of, unused_of
+    from extrap.reading.reader import request_fields_of, skipped_optional
 
     if len(sources) < 2:
         raise click.UsageError(
@@ -148,6 +148,6 @@ def _arms_of_files(
         is_last = len(arms) == len(sources) - 1
         request_fields["optional"] = tuple(t for t in texts if not (is_last and t in unused))
         arms[name] = read_table(source, options, may_mix=True, **request_fields)
-        unused &= unused_of(arms[name])
-        request_fields = known_of(arms[name])
+        unused &= skipped_optional(arms[name])
+        request_fields = request_fields_of(arms[name])
     return arms

@@ -17,7 +17,7 @@ from extrap.checking.causes import on_law
 from extrap.fitting.one_thread import one_thread
 from extrap.forecasting import Forecast
 from extrap.forecasting.documents import HASH_DIGITS_SHOWN, as_forecast, content_hash
-from extrap.reading.reader import ReadingKeywords, announced_runs, known_of
+from extrap.reading.reader import ReadingKeywords, announced_runs, request_fields_of
 from extrap.records import Interval, Verdict, Verdicts
 from extrap.records.numbers import (
     counted,
@@ -99,7 +99,7 @@ def check(
         )
     forecast = as_forecast(forecast)
     conditions = forecast.runs.conditions
-    defaults = {"conditions": conditions, **known_of(forecast.runs)}
+    defaults = {"conditions": conditions, **request_fields_of(forecast.runs)}
     runs, announcement = announced_runs(runs, columns, stage="check", **defaults)
     configurations = judge(
         forecast, runs, tolerance=tolerance, familywise=familywise, one_sided=worse

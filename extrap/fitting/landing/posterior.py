@@ -62,6 +62,8 @@ LEAST_RESIDUAL = 0.1
 """Standard deviations below which residuals are no measure of a shift: those of a constant."""
 EDGE_BINS = 2
 """First means that show no shift."""
+SUDDEN_PATH = 0.1
+"""Fall of the root of the rate between two means after which residuals show no shift."""
 SMALLEST = 1e-300
 """Guard of a division and a logarithm."""
 
@@ -229,7 +231,9 @@ def landing_posterior(
     weights = np.exp(log_weights - special.logsumexp(log_weights))
     coefficients, log_ends = likelihood.coefficients(shapes)
     residuals = likelihood.residuals(shapes, weights)
-    inner = np.abs(residuals[EDGE_BINS:-1])
+    moves = np.diff(schedule.path(log.steps))  # after a sudden drop of the rate the law errs most
+    is_calm = np.maximum(moves[1:-1], moves[:-2]) < SUDDEN_PATH
+    inner = np.where(is_calm, np.abs(residuals[EDGE_BINS:-1]), 0.0)
     return LandingPosterior(
         log=log,
         schedule=schedule,

@@ -23,6 +23,8 @@ COMPARED_AFTER_WARMUPS = 1.2
 """Times the warm-up after which logged rates are compared."""
 INFERRED_FINALS = (0.0, 0.1)
 """Final shares of the peak that are tried where the log alone must tell its plan."""
+N_COMPARED = 40
+"""Steps to come at which plans are compared."""
 MIN_FALLING = 4
 """Logged rates at the peak, and below it, from which on a straight fall is told."""
 LEAST_FALL = 0.02
@@ -68,8 +70,7 @@ def plan_of(
         DataError: Nothing tells the rates, or the logged ones are not those planned.
         ValueError: A setting is impossible.
     """
-    logged_peak = float(log.rates.max()) if len(log.rates) else None
-    if logged_peak is not None and logged_peak <= 0:
+    if len(log.rates) and log.rates.max() <= 0:
         raise DataError(
             "the logged learning rates are never above 0; log them, leave the column out, or name "
             f"another with {argument('rate', ...)}."
@@ -92,9 +93,8 @@ def plan_of(
     elif schedule is not None:
         if warmup is None and not isinstance(schedule, Recipe):
             warmup = _logged_warmup(log)
-        plan = Plan(
-            named_schedule(schedule, total_steps, warmup or 0.0, decay, final), logged_peak
-        )
+        planned = named_schedule(schedule, total_steps, warmup or 0.0, decay, final)
+        plan = Plan(planned, _peak(log, planned))
     else:
         plan = _inferred(log, total_steps, decay)
     _check(log, plan)
@@ -111,6 +111,18 @@ def with_cooldown(plan: Plan, now: float, share: float, final: float) -> tuple[P
     return plan._replace(schedule=RateSchedule.from_rates(steps, shares, end)), end
 
 
+def _peak(log: LoggedRun, schedule: RateSchedule) -> float | None:
+    """The largest rate of a schedule that has the largest logged one where that was logged.
+
+    A log whose first row is long after the warm-up never has the peak itself.
+    """
+    if not len(log.rates):
+        return None
+    largest = int(np.argmax(log.rates))
+    share = float(schedule.share(log.rate_steps[largest : largest + 1])[0])
+    return float(log.rates[largest]) / (share or 1.0)
+
+
 def _logged_warmup(log: LoggedRun) -> float:
     """Steps until the peak, as logged; 0 where the first logged rate is the peak."""
     if not len(log.rates):
@@ -119,19 +131,24 @@ def _logged_warmup(log: LoggedRun) -> float:
     return float(log.rate_steps[peak]) if peak else 0.0
 
 
-def _wrong(log: LoggedRun, schedule: RateSchedule, peak: float) -> Array:
+def _wrong(log: LoggedRun, plan: Plan) -> Array:
     """Which logged rates after the warm-up are not the planned ones."""
-    differences = np.abs(log.rates / peak - schedule.share(log.rate_steps))
-    is_late = log.rate_steps > COMPARED_AFTER_WARMUPS * schedule.peak_step
+    differences = np.abs(log.rates / (plan.peak or 1.0) - plan.schedule.share(log.rate_steps))
+    is_late = log.rate_steps > COMPARED_AFTER_WARMUPS * plan.schedule.peak_step
     return np.asarray(is_late & (differences > RATE_TOLERANCE))
+
+
+def _contradicts(wrong: Array) -> bool:
+    """Whether too many logged rates are wrong, or the last ones: a fall that is not planned."""
+    return bool(wrong.mean() > LARGEST_WRONG_SHARE or wrong[-MIN_FALLING:].all())
 
 
 def _check(log: LoggedRun, plan: Plan) -> None:
     """Raise where the logged rates are not those planned: what is believed of the rest is not."""
     if plan.peak is None or not len(log.rates):
         return
-    wrong = _wrong(log, plan.schedule, plan.peak)
-    if wrong.mean() > LARGEST_WRONG_SHARE:
+    wrong = _wrong(log, plan)
+    if _contradicts(wrong):
         first = int(np.argmax(wrong))
         step = log.rate_steps[first]
         share = plan.peak * plan.schedule.share(np.array([step]))[0]
@@ -162,9 +179,11 @@ def _straight_fall(log: LoggedRun, total_steps: float) -> tuple[str, RateSchedul
     slope, level = np.polyfit(steps, fallen, 1)
     final = float(level + slope * total_steps)
     start = float((1 - level) / slope)
-    if np.abs(level + slope * steps - fallen).max() > LEAST_FALL / 2 or final < -LEAST_FALL:
-        return None
-    final = final if final > LEAST_FALL else 0.0
+    nearest = min(INFERRED_FINALS, key=lambda usual: abs(final - usual))
+    is_straight = np.abs(level + slope * steps - fallen).max() <= LEAST_FALL / 2
+    if not is_straight or abs(final - nearest) > LEAST_FALL:
+        return None  # the start of a curved fall is straight too, but leads elsewhere
+    final = final if nearest else 0.0
     knots, rates = [0.0, start, total_steps], [1.0, 1.0, final]
     if warmup := _logged_warmup(log):
         knots, rates = [0.0, warmup, *knots[1:]], [0.0, *rates]
@@ -200,12 +219,14 @@ def _inferred(log: LoggedRun, total_steps: float, decay: float | None) -> Plan:
     )
     if has_fallen:
         matches = [
-            Plan(schedule, peak, how)
+            plan
             for how, schedule in _candidates(log, total_steps)
-            if _wrong(log, schedule, peak).mean() <= LARGEST_WRONG_SHARE
+            if not _contradicts(_wrong(log, plan := Plan(schedule, _peak(log, schedule), how)))
         ]
-        if len(matches) == 1:
-            return matches[0]
+        rest = np.linspace(log.rate_steps[-1], total_steps, N_COMPARED)
+        shares = np.array([plan.schedule.share(rest) for plan in matches])
+        if matches and np.ptp(shares, axis=0).max() <= RATE_TOLERANCE:
+            return matches[-1]
         del choices[-1]  # it is not constant
     raise DataError(
         "the logged learning rates do not tell how the rate goes on, which decides where the loss "

@@ -77,6 +77,34 @@ def test_a_constant_rate_that_falls_straight_falls_on_to_the_end():
     assert plan.how == "the log: straight from step 8000 to 0"
 
 
+@pytest.mark.parametrize("until", [0.82, 0.84])
+def test_the_start_of_a_curved_fall_is_not_taken_for_a_straight_one(until):
+    """A cosine over the last fifth."""
+    log = run_log("wsd", until=until, every=20)
+    fallen = 1 - log["lr"] / log["lr"].max()
+    log["lr"] = log["lr"].where(log["step"] < 8000, 5e-4 * (1 + np.cos(np.pi * fallen)) / 2)
+    with pytest.raises(DataError, match="do not tell"):
+        plan_for(log)
+
+
+@pytest.mark.parametrize("every", [10, 20, 500])
+@pytest.mark.parametrize("settings", [{}, {"schedule": "linear"}])
+def test_how_often_a_linear_fall_is_logged_does_not_matter(every, settings):
+    """Often, many rates are at the peak; seldom, none is: the first of 500 is 3 % below it."""
+    plan = plan_for(run_log("linear", until=0.6, every=every), **settings)
+    assert plan.peak == pytest.approx(5e-4, rel=0.03)
+    assert plan.schedule.share(STEPS[1:]) == pytest.approx(
+        rates("linear")[STEPS[1:].astype(int)], abs=0.03
+    )
+
+
+def test_a_log_may_begin_long_after_the_peak():
+    log = run_log("cosine", until=0.6)
+    plan = plan_for(log[log["step"] > 3000], schedule="cosine", warmup=200)
+    assert plan.peak == pytest.approx(5e-4, rel=0.001)
+    assert_is(plan, "cosine")
+
+
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [
@@ -118,6 +146,13 @@ def test_a_table_of_rates_is_a_plan(tmp_path):
 def test_logged_rates_that_are_not_those_planned_are_refused(kind, settings):
     with pytest.raises(DataError, match="not those of the schedule"):
         plan_for(run_log(kind, until=0.85), **settings)
+
+
+@pytest.mark.parametrize("until", [0.82, 0.83])
+def test_a_fall_that_has_just_begun_is_not_constant(until):
+    """Under 5 % of the logged rates are off, all at the end."""
+    with pytest.raises(DataError, match="not those of the schedule"):
+        plan_for(run_log("wsd", until=until, every=20), schedule="constant")
 
 
 def test_a_cooldown_begins_now_and_ends_at_the_final_rate():

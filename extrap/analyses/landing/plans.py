@@ -80,9 +80,17 @@ def plan_of(
             raise ValueError(
                 f"{argument('rates')} and {argument('schedule')} are two plans; give one of them."
             )
-        table = logged_run(read_table(rates).assign(loss=1.0), where="the table of rates")
+        rows = read_table(rates).assign(loss=1.0)
+        table = logged_run(rows, where="the table of rates")
         if not len(table.rates):
             raise DataError("the table of rates has no column of learning rates; call one lr.")
+        last_first = logged_run(rows.iloc[::-1], where="the table of rates")
+        if not np.array_equal(table.rates, last_first.rates):
+            step = table.rate_steps[table.rates != last_first.rates][0]
+            raise DataError(
+                f"the table of rates has two at step {format_quantity(step)}; give one per step, "
+                "the one after a jump at the next step."
+            )
         if table.rate_steps[-1] < (1 - RATE_TOLERANCE) * total_steps:
             raise DataError(
                 f"the table of rates ends at step {format_quantity(table.rate_steps[-1])} of "
@@ -92,7 +100,7 @@ def plan_of(
         plan = Plan(planned, float(table.rates.max()))
     elif schedule is not None:
         if warmup is None and not isinstance(schedule, Recipe):
-            warmup = _logged_warmup(log)
+            warmup = _logged_warmup(log) / total_steps
         planned = named_schedule(schedule, total_steps, warmup or 0.0, decay, final)
         plan = Plan(planned, _peak(log, planned))
     else:
@@ -165,7 +173,8 @@ def _candidates(log: LoggedRun, total_steps: float) -> Iterator[tuple[str, RateS
         yield fall
     for kind in ("linear", "cosine"):
         for final in INFERRED_FINALS:
-            schedule = named_schedule(kind, total_steps, _logged_warmup(log), final=final)
+            warmup = _logged_warmup(log) / total_steps
+            schedule = named_schedule(kind, total_steps, warmup, final=final)
             yield f"the log: {kind} to {_of_peak(final)}", schedule
 
 

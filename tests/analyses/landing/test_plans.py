@@ -98,6 +98,16 @@ def test_how_often_a_linear_fall_is_logged_does_not_matter(every, settings):
     )
 
 
+def test_a_warm_up_is_read_in_any_unit_of_steps():
+    log = run_log("cosine", until=0.6)
+    plan = plan_of(
+        logged_run(log.assign(step=log["step"] / TOTAL), where="the log"),
+        1.0,
+        **{"schedule": "cosine", "rates": None, "warmup": None, "decay": None, "final": 0.0},
+    )
+    assert plan.schedule.peak_step == pytest.approx(0.02, abs=0.003)
+
+
 def test_a_log_may_begin_long_after_the_peak():
     log = run_log("cosine", until=0.6)
     plan = plan_for(log[log["step"] > 3000], schedule="cosine", warmup=200)
@@ -132,6 +142,9 @@ def test_a_table_of_rates_is_a_plan(tmp_path):
         plan_for(log, rates=table.iloc[:9000])
     with pytest.raises(DataError, match="no column"):
         plan_for(log, rates=table.rename(columns={"lr": "colour"}))
+    jump = pd.DataFrame({"step": [0, 5000, 5000, TOTAL], "lr": [1.0, 1.0, 0.1, 0.1]})
+    with pytest.raises(DataError, match=r"two at step 5,?000"):
+        plan_for(log, rates=jump)
 
 
 @pytest.mark.parametrize(

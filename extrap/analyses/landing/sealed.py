@@ -100,6 +100,12 @@ def judge_landing(landing: str | Path, log: Any, **columns: Any) -> JudgedLandin
             f"up to step {sealed.step:g} the log differs from that of {landing}; give the log of "
             "the same run, with all its losses."
         )
+    if read.steps[-1] > (1 + END_SHARE) * sealed.total_steps:
+        raise DataError(
+            f"the log goes to step {read.steps[-1]:g}, and the end that was forecast is step "
+            f"{sealed.total_steps:g}; give the log up to there if the run had the learning rates "
+            "of the forecast."
+        )
     is_last = read.steps >= (1 - END_SHARE) * read.steps[-1]
     is_noisy = white_noise(read.losses) > LEAST_TAIL_NOISE
     end = float(read.losses[is_last].mean() if is_noisy else read.losses[-1])

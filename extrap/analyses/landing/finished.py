@@ -127,8 +127,10 @@ def ratio_ending(
     schedule: RateSchedule,
     end: float,
     level: float,
-) -> Ending | None:
+) -> tuple[Ending, int] | None:
     """The end by the plain ratio of finished curves, if it told their ends better than the law.
+
+    The number of these curves is returned with it.
 
     Each of two or more finished runs under the same schedule is cut where this run stands; its end
     is told by the mean ratio of the others and by the law with the others. None where the law is
@@ -154,7 +156,8 @@ def ratio_ending(
     quantile = special.stdtrit(len(alike) - 1, 0.5 + level / 2)
     center = math.log(_smoothed(log, float(log.steps[-1]))) + float(ratios.mean())
     half = float(quantile * math.hypot(error, noise))
-    return Ending(loss=math.exp(center), interval=Interval.around_log(center, half))
+    ending = Ending(loss=math.exp(center), interval=Interval.around_log(center, half))
+    return ending, len(alike)
 
 
 def _law_error(run: FinishedRun, others: Sequence[FinishedRun], fraction: float) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from extrap.analyses.landing.plans import Plan
+from extrap.analyses.landing.plans import N_COMPARED, Plan
 from extrap.errors import DataError, argument
 from extrap.fitting.landing.ending import END_SHARE, MIN_LOSSES, Ending, end_of, fitted_log
 from extrap.fitting.landing.posterior import finished_shape, landing_posterior
@@ -25,8 +25,6 @@ SAME_PEAK_LOG = 0.05
 """Relative difference of two peak rates that are one."""
 SAME_SHARES = 0.03
 """Share of the peak by which schedules may differ that are one."""
-N_COMPARED = 40
-"""Steps at which schedules are compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -288,9 +288,9 @@ def _landing(
     schedule, now = plan.schedule, float(log.steps[-1])
     path = schedule.path(schedule.steps)
     visible = schedule.steps[path > VISIBLE_PATH]
-    known = [run for run in finished if run.shape is not None]
+    informative = [run for run in finished if run.shape is not None]
     notes = [f"The learning rates are taken from {plan.how}."] if plan.how else []
-    if n_unlike := len(finished) - len(known):
+    if n_unlike := len(finished) - len(informative):
         runs = counted(n_unlike, "finished run")
         notes.append(f"{runs} did not count: their curves are unlike any that the law describes.")
     result = Landing(
@@ -305,7 +305,7 @@ def _landing(
         step=now,
         total_steps=total,
         method="law",
-        n_like=len(known),
+        n_like=len(informative),
         peak=plan.peak,
         path=(),
         log=(),

@@ -24,7 +24,7 @@ COMPARED_AFTER_WARMUPS = 1.2
 INFERRED_FINALS = (0.0, 0.1)
 """Final shares of the peak that are tried where the log alone must tell its plan."""
 N_COMPARED = 40
-"""Steps to come at which plans are compared."""
+"""Steps at which schedules are compared."""
 MIN_FALLING = 4
 """Logged rates at the peak, and below it, from which on a straight fall is told."""
 LEAST_FALL = 0.02
@@ -120,15 +120,19 @@ def with_cooldown(plan: Plan, now: float, share: float, final: float) -> tuple[P
 
 
 def _peak(log: LoggedRun, schedule: RateSchedule) -> float | None:
-    """The largest rate of a schedule that has the largest logged one where that was logged.
+    """The largest rate of a schedule that has the largest late one where that was logged.
 
     A log whose first row is long after the warm-up never has the peak itself.
     """
     if not len(log.rates):
         return None
-    largest = int(np.argmax(log.rates))
+    logged, is_late = float(log.rates.max()), _is_late(log, schedule)
+    if not is_late.any():
+        return logged
+    largest = int(np.argmax(np.where(is_late, log.rates, -1.0)))
     share = float(schedule.share(log.rate_steps[largest : largest + 1])[0])
-    return float(log.rates[largest]) / (share or 1.0)
+    planned = float(log.rates[largest]) / (share or 1.0)
+    return logged if abs(planned - logged) <= RATE_TOLERANCE / 2 * logged else planned
 
 
 def _logged_warmup(log: LoggedRun) -> float:
@@ -139,11 +143,17 @@ def _logged_warmup(log: LoggedRun) -> float:
     return float(log.rate_steps[peak]) if peak else 0.0
 
 
+def _is_late(log: LoggedRun, schedule: RateSchedule) -> Array:
+    """Which rates were logged some time after the warm-up."""
+    return np.asarray(log.rate_steps > COMPARED_AFTER_WARMUPS * schedule.peak_step)
+
+
 def _wrong(log: LoggedRun, plan: Plan) -> Array:
-    """Which logged rates after the warm-up are not the planned ones."""
-    differences = np.abs(log.rates / (plan.peak or 1.0) - plan.schedule.share(log.rate_steps))
-    is_late = log.rate_steps > COMPARED_AFTER_WARMUPS * plan.schedule.peak_step
-    return np.asarray(is_late & (differences > RATE_TOLERANCE))
+    """Which logged rates are above the peak, or after the warm-up not the planned ones."""
+    shares = log.rates / (plan.peak or 1.0)
+    differences = np.abs(shares - plan.schedule.share(log.rate_steps))
+    is_off = np.where(_is_late(log, plan.schedule), differences > RATE_TOLERANCE, False)
+    return np.asarray(is_off | (shares > 1 + RATE_TOLERANCE))
 
 
 def _contradicts(wrong: Array) -> bool:
@@ -232,8 +242,8 @@ def _inferred(log: LoggedRun, total_steps: float, decay: float | None) -> Plan:
             for how, schedule in _candidates(log, total_steps)
             if not _contradicts(_wrong(log, plan := Plan(schedule, _peak(log, schedule), how)))
         ]
-        rest = np.linspace(log.rate_steps[-1], total_steps, N_COMPARED)
-        shares = np.array([plan.schedule.share(rest) for plan in matches])
+        steps = np.linspace(log.rate_steps[-1], total_steps, N_COMPARED)
+        shares = np.array([plan.schedule.share(steps) for plan in matches])
         if matches and np.ptp(shares, axis=0).max() <= RATE_TOLERANCE:
             return matches[-1]
         del choices[-1]  # it is not constant

@@ -98,6 +98,22 @@ def test_how_often_a_linear_fall_is_logged_does_not_matter(every, settings):
     )
 
 
+@pytest.mark.parametrize("warmup", [None, 200])
+@pytest.mark.parametrize("kind", ["wsd", "cosine", "linear"])
+def test_a_trainer_may_log_the_rate_of_the_next_step(kind, warmup):
+    log = run_log(kind, until=0.6, every=10)
+    log["lr"] = log["lr"].shift(-1).ffill()
+    decay = 0.2 if kind == "wsd" else None
+    plan = plan_for(log, schedule=kind, warmup=warmup, decay=decay)
+    assert plan.peak == pytest.approx(5e-4, rel=0.002)
+
+
+def test_a_warm_up_of_another_length_is_refused_under_a_linear_fall_too():
+    """After the longer warm-up both fall alike, but for the peak."""
+    with pytest.raises(DataError, match="not those of the schedule"):
+        plan_for(run_log("linear", until=0.6), schedule="linear", warmup=2000)
+
+
 def test_a_warm_up_is_read_in_any_unit_of_steps():
     log = run_log("cosine", until=0.6)
     plan = plan_of(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from extrap.analyses.landing.plans import Plan
+from extrap.analyses.landing.plans import N_COMPARED, Plan
 from extrap.errors import DataError, argument
 from extrap.fitting.landing.ending import END_SHARE, MIN_LOSSES, Ending, end_of, fitted_log
 from extrap.fitting.landing.posterior import finished_shape, landing_posterior
@@ -25,8 +25,6 @@ SAME_PEAK_LOG = 0.05
 """Relative difference of two peak rates that are one."""
 SAME_SHARES = 0.03
 """Share of the peak by which schedules may differ that are one."""
-N_COMPARED = 40
-"""Steps at which schedules are compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,8 +125,10 @@ def ratio_ending(
     schedule: RateSchedule,
     end: float,
     level: float,
-) -> Ending | None:
+) -> tuple[Ending, int] | None:
     """The end by the plain ratio of finished curves, if it told their ends better than the law.
+
+    The number of these curves is returned with it.
 
     Each of two or more finished runs under the same schedule is cut where this run stands; its end
     is told by the mean ratio of the others and by the law with the others. None where the law is
@@ -154,7 +154,8 @@ def ratio_ending(
     quantile = special.stdtrit(len(alike) - 1, 0.5 + level / 2)
     center = math.log(_smoothed(log, float(log.steps[-1]))) + float(ratios.mean())
     half = float(quantile * math.hypot(error, noise))
-    return Ending(loss=math.exp(center), interval=Interval.around_log(center, half))
+    ending = Ending(loss=math.exp(center), interval=Interval.around_log(center, half))
+    return ending, len(alike)
 
 
 def _law_error(run: FinishedRun, others: Sequence[FinishedRun], fraction: float) -> float:

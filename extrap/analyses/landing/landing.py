@@ -288,6 +288,11 @@ def _landing(
     schedule, now = plan.schedule, float(log.steps[-1])
     path = schedule.path(schedule.steps)
     visible = schedule.steps[path > VISIBLE_PATH]
+    informative = [run for run in finished if run.shape is not None]
+    notes = [f"The learning rates are taken from {plan.how}."] if plan.how else []
+    if n_unlike := len(finished) - len(informative):
+        runs = counted(n_unlike, "finished run")
+        notes.append(f"{runs} did not count: their curves are unlike any that the law describes.")
     result = Landing(
         loss=None,
         interval=Interval(),
@@ -300,12 +305,12 @@ def _landing(
         step=now,
         total_steps=total,
         method="law",
-        n_like=len(finished),
+        n_like=len(informative),
         peak=plan.peak,
         path=(),
         log=(),
         rates=tuple(zip(schedule.steps.tolist(), schedule.shares.tolist(), strict=True)),
-        notes=(f"The learning rates are taken from {plan.how}.",) if plan.how else (),
+        notes=tuple(notes),
     )
     fitted = fitted_log(log.steps, log.losses, plan.schedule)
     if isinstance(fitted, str):
@@ -334,7 +339,10 @@ def _landing(
     ratio = ratio_ending(finished, log, schedule, total, level)
     if ratio is None:
         return result
-    return replace(result, method="ratio", loss=ratio.loss, interval=ratio.interval, path=())
+    end, n_like = ratio
+    return replace(
+        result, method="ratio", n_like=n_like, loss=end.loss, interval=end.interval, path=()
+    )
 
 
 def _notes(result: Landing, log: BinnedLog) -> tuple[str, ...]:

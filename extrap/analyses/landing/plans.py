@@ -23,6 +23,8 @@ COMPARED_AFTER_WARMUPS = 1.2
 """Times the warm-up after which logged rates are compared."""
 INFERRED_FINALS = (0.0, 0.1)
 """Final shares of the peak that are tried where the log alone must tell its plan."""
+N_COMPARED = 40
+"""Steps at which schedules are compared."""
 MIN_FALLING = 4
 """Logged rates at the peak, and below it, from which on a straight fall is told."""
 LEAST_FALL = 0.02
@@ -68,8 +70,7 @@ def plan_of(
         DataError: Nothing tells the rates, or the logged ones are not those planned.
         ValueError: A setting is impossible.
     """
-    logged_peak = float(log.rates.max()) if len(log.rates) else None
-    if logged_peak is not None and logged_peak <= 0:
+    if len(log.rates) and log.rates.max() <= 0:
         raise DataError(
             "the logged learning rates are never above 0; log them, leave the column out, or name "
             f"another with {argument('rate', ...)}."
@@ -79,9 +80,17 @@ def plan_of(
             raise ValueError(
                 f"{argument('rates')} and {argument('schedule')} are two plans; give one of them."
             )
-        table = logged_run(read_table(rates).assign(loss=1.0), where="the table of rates")
+        rows = read_table(rates).assign(loss=1.0)
+        table = logged_run(rows, where="the table of rates")
         if not len(table.rates):
             raise DataError("the table of rates has no column of learning rates; call one lr.")
+        last_first = logged_run(rows.iloc[::-1], where="the table of rates")
+        if not np.array_equal(table.rates, last_first.rates):
+            step = table.rate_steps[table.rates != last_first.rates][0]
+            raise DataError(
+                f"the table of rates has two at step {format_quantity(step)}; give one per step, "
+                "the one after a jump at the next step."
+            )
         if table.rate_steps[-1] < (1 - RATE_TOLERANCE) * total_steps:
             raise DataError(
                 f"the table of rates ends at step {format_quantity(table.rate_steps[-1])} of "
@@ -91,10 +100,9 @@ def plan_of(
         plan = Plan(planned, float(table.rates.max()))
     elif schedule is not None:
         if warmup is None and not isinstance(schedule, Recipe):
-            warmup = _logged_warmup(log)
-        plan = Plan(
-            named_schedule(schedule, total_steps, warmup or 0.0, decay, final), logged_peak
-        )
+            warmup = _logged_warmup(log) / total_steps
+        planned = named_schedule(schedule, total_steps, warmup or 0.0, decay, final)
+        plan = Plan(planned, _peak(log, planned))
     else:
         plan = _inferred(log, total_steps, decay)
     _check(log, plan)
@@ -111,6 +119,22 @@ def with_cooldown(plan: Plan, now: float, share: float, final: float) -> tuple[P
     return plan._replace(schedule=RateSchedule.from_rates(steps, shares, end)), end
 
 
+def _peak(log: LoggedRun, schedule: RateSchedule) -> float | None:
+    """The largest rate of a schedule that has the largest late one where that was logged.
+
+    A log whose first row is long after the warm-up never has the peak itself.
+    """
+    if not len(log.rates):
+        return None
+    logged, is_late = float(log.rates.max()), _is_late(log, schedule)
+    if not is_late.any():
+        return logged
+    largest = int(np.argmax(np.where(is_late, log.rates, -1.0)))
+    share = float(schedule.share(log.rate_steps[largest : largest + 1])[0])
+    planned = float(log.rates[largest]) / (share or 1.0)
+    return logged if abs(planned - logged) <= RATE_TOLERANCE / 2 * logged else planned
+
+
 def _logged_warmup(log: LoggedRun) -> float:
     """Steps until the peak, as logged; 0 where the first logged rate is the peak."""
     if not len(log.rates):
@@ -119,19 +143,30 @@ def _logged_warmup(log: LoggedRun) -> float:
     return float(log.rate_steps[peak]) if peak else 0.0
 
 
-def _wrong(log: LoggedRun, schedule: RateSchedule, peak: float) -> Array:
-    """Which logged rates after the warm-up are not the planned ones."""
-    differences = np.abs(log.rates / peak - schedule.share(log.rate_steps))
-    is_late = log.rate_steps > COMPARED_AFTER_WARMUPS * schedule.peak_step
-    return np.asarray(is_late & (differences > RATE_TOLERANCE))
+def _is_late(log: LoggedRun, schedule: RateSchedule) -> Array:
+    """Which rates were logged some time after the warm-up."""
+    return np.asarray(log.rate_steps > COMPARED_AFTER_WARMUPS * schedule.peak_step)
+
+
+def _wrong(log: LoggedRun, plan: Plan) -> Array:
+    """Which logged rates are above the peak, or after the warm-up not the planned ones."""
+    shares = log.rates / (plan.peak or 1.0)
+    differences = np.abs(shares - plan.schedule.share(log.rate_steps))
+    is_off = np.where(_is_late(log, plan.schedule), differences > RATE_TOLERANCE, False)
+    return np.asarray(is_off | (shares > 1 + RATE_TOLERANCE))
+
+
+def _contradicts(wrong: Array) -> bool:
+    """Whether too many logged rates are wrong, or the last ones: a fall that is not planned."""
+    return bool(wrong.mean() > LARGEST_WRONG_SHARE or wrong[-MIN_FALLING:].all())
 
 
 def _check(log: LoggedRun, plan: Plan) -> None:
     """Raise where the logged rates are not those planned: what is believed of the rest is not."""
     if plan.peak is None or not len(log.rates):
         return
-    wrong = _wrong(log, plan.schedule, plan.peak)
-    if wrong.mean() > LARGEST_WRONG_SHARE:
+    wrong = _wrong(log, plan)
+    if _contradicts(wrong):
         first = int(np.argmax(wrong))
         step = log.rate_steps[first]
         share = plan.peak * plan.schedule.share(np.array([step]))[0]
@@ -148,7 +183,8 @@ def _candidates(log: LoggedRun, total_steps: float) -> Iterator[tuple[str, RateS
         yield fall
     for kind in ("linear", "cosine"):
         for final in INFERRED_FINALS:
-            schedule = named_schedule(kind, total_steps, _logged_warmup(log), final=final)
+            warmup = _logged_warmup(log) / total_steps
+            schedule = named_schedule(kind, total_steps, warmup, final=final)
             yield f"the log: {kind} to {_of_peak(final)}", schedule
 
 
@@ -162,9 +198,11 @@ def _straight_fall(log: LoggedRun, total_steps: float) -> tuple[str, RateSchedul
     slope, level = np.polyfit(steps, fallen, 1)
     final = float(level + slope * total_steps)
     start = float((1 - level) / slope)
-    if np.abs(level + slope * steps - fallen).max() > LEAST_FALL / 2 or final < -LEAST_FALL:
-        return None
-    final = final if final > LEAST_FALL else 0.0
+    nearest = min(INFERRED_FINALS, key=lambda usual: abs(final - usual))
+    is_straight = np.abs(level + slope * steps - fallen).max() <= LEAST_FALL / 2
+    if not is_straight or abs(final - nearest) > LEAST_FALL:
+        return None  # the start of a curved fall is straight too, but leads elsewhere
+    final = final if nearest else 0.0
     knots, rates = [0.0, start, total_steps], [1.0, 1.0, final]
     if warmup := _logged_warmup(log):
         knots, rates = [0.0, warmup, *knots[1:]], [0.0, *rates]
@@ -200,12 +238,14 @@ def _inferred(log: LoggedRun, total_steps: float, decay: float | None) -> Plan:
     )
     if has_fallen:
         matches = [
-            Plan(schedule, peak, how)
+            plan
             for how, schedule in _candidates(log, total_steps)
-            if _wrong(log, schedule, peak).mean() <= LARGEST_WRONG_SHARE
+            if not _contradicts(_wrong(log, plan := Plan(schedule, _peak(log, schedule), how)))
         ]
-        if len(matches) == 1:
-            return matches[0]
+        steps = np.linspace(log.rate_steps[-1], total_steps, N_COMPARED)
+        shares = np.array([plan.schedule.share(steps) for plan in matches])
+        if matches and np.ptp(shares, axis=0).max() <= RATE_TOLERANCE:
+            return matches[-1]
         del choices[-1]  # it is not constant
     raise DataError(
         "the logged learning rates do not tell how the rate goes on, which decides where the loss "

@@ -8,14 +8,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from extrap.analyses.landing.landing import Landing, read_log
 from extrap.errors import DataError
 from extrap.fitting.landing.binned_log import white_noise
 from extrap.fitting.landing.ending import END_SHARE, LEAST_TAIL_NOISE
 from extrap.forecasting.documents import read_sealed, write_sealed
+from extrap.laws.base import Array
 from extrap.reading.logs import LoggedRun
 from extrap.records import seals
 from extrap.records.codec import decode, encode
+from extrap.records.fields import ROUNDING
 
 LANDING_KIND = "landing"
 
@@ -100,6 +104,12 @@ def judge_landing(landing: str | Path, log: Any, **columns: Any) -> JudgedLandin
             f"up to step {sealed.step:g} the log differs from that of {landing}; give the log of "
             "the same run, with all its losses."
         )
+    if read.steps[-1] > (1 + END_SHARE) * sealed.total_steps:
+        raise DataError(
+            f"the log goes to step {read.steps[-1]:g}, and the end that was forecast is step "
+            f"{sealed.total_steps:g}; give the log up to there if the run had the learning rates "
+            "of the forecast."
+        )
     is_last = read.steps >= (1 - END_SHARE) * read.steps[-1]
     is_noisy = white_noise(read.losses) > LEAST_TAIL_NOISE
     end = float(read.losses[is_last].mean() if is_noisy else read.losses[-1])
@@ -109,9 +119,15 @@ def judge_landing(landing: str | Path, log: Any, **columns: Any) -> JudgedLandin
         step=float(read.steps[-1]),
         end=end,
         error=end / sealed.loss - 1,
-        is_finished=bool(read.steps[-1] >= (1 - END_SHARE) * sealed.total_steps),
+        is_finished=_is_finished(read.steps, sealed.total_steps),
         is_inside=end in sealed.interval,
     )
+
+
+def _is_finished(steps: Array, total_steps: float) -> bool:
+    """Whether at most one row is to come, of a last share in which the loss may still fall."""
+    gap = float(np.median(np.diff(steps))) if len(steps) > 1 else 0.0
+    return bool(steps[-1] >= max(1 - END_SHARE, 1 - gap / total_steps - ROUNDING) * total_steps)
 
 
 def judged(path: str, log: str, options: Mapping[str, Any]) -> JudgedLanding:

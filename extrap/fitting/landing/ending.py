@@ -71,8 +71,9 @@ def fitted_log(steps: Array, losses: Array, schedule: RateSchedule) -> BinnedLog
     """The part of a log that is fitted, as means; or why it cannot be."""
     now, warmup = float(steps[-1]), schedule.peak_step
     is_used = steps >= COUNTED_AFTER_WARMUPS * warmup
-    is_noisy = white_noise(losses[is_used]) > LEAST_TAIL_NOISE if is_used.any() else False
-    is_used &= steps >= (FIRST_NOISY_SHARE if is_noisy else FIRST_SHARE) * now
+    is_late = is_used & (steps >= FIRST_SHARE * now)  # an early curve bends: no noise
+    is_noisy = white_noise(losses[is_late]) > LEAST_TAIL_NOISE
+    is_used = is_used & (steps >= FIRST_NOISY_SHARE * now) if is_noisy else is_late
     if now < MIN_WARMUPS * warmup:
         return (
             f"The warm-up lasts about {_steps(warmup)} and the log {_steps(now)}; twice "

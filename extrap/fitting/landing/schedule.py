@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from extrap.errors import argument
+from extrap.errors import DataError, argument
 from extrap.laws.base import Array
 from extrap.records import Recipe
 from extrap.records.fields import require
+from extrap.records.numbers import format_quantity
 from extrap.records.schedules import multiplier
 
 PROGRESS_POWER = 0.65
@@ -21,6 +22,9 @@ MOST_KNOTS = 300
 FINE_KNOTS = 100
 """Even knots that are added to a schedule with few: a power of the rate is not straight between
 them."""
+LATEST_START = 0.1
+"""Share of the run by which rates must begin. Before them a warm-up is assumed, which a trainer
+that logs every few hundred steps does not show; 500 of 10,000 is usual."""
 AT_PEAK_SHARE = 0.999
 """Share of the largest rate from which on the peak is reached."""
 N_KNOTS = 400
@@ -62,14 +66,23 @@ class RateSchedule:
 
     @classmethod
     def from_rates(cls, steps: Array, rates: Array, total_steps: float) -> RateSchedule:
-        """The schedule through rates at steps; the last one is held to the end.
+        """The schedule through rates at steps, up to the end; the last one is held to there.
 
         Raises:
-            ValueError: No rate is positive, or one is not a number.
+            ValueError: No rate is positive, or one is not a number; or they begin late.
         """
         steps, rates = np.asarray(steps, dtype=float), np.asarray(rates, dtype=float)
         if not (len(rates) and np.isfinite(rates).all() and rates.max() > 0):
             raise ValueError("the learning rates must be numbers, one of them above 0.")
+        if steps[0] > LATEST_START * total_steps:
+            raise DataError(
+                f"the learning rates begin at step {format_quantity(steps[0])} of "
+                f"{format_quantity(total_steps)}, and those before decide how far the run is; "
+                "give them from the start."
+            )
+        if steps[-1] > total_steps:
+            last, is_in = np.interp(total_steps, steps, rates), steps < total_steps
+            steps, rates = np.r_[steps[is_in], total_steps], np.r_[rates[is_in], last]
         if steps[0] > 0:
             steps, rates = np.r_[0.0, steps], np.r_[rates[0] if steps[0] < 2 else 0.0, rates]
         if steps[-1] < total_steps:
@@ -138,28 +151,29 @@ def named_schedule(
     final: float = 0.0,
 ) -> RateSchedule:
     """A schedule by its name in `Recipe`, or of a recipe, stretched to so many steps."""
-    total = max(round(total_steps), 1)
+    total = max(round(total_steps), N_KNOTS)  # few are epochs or billions of tokens
+    unit = total_steps / total if total_steps < N_KNOTS else 1.0
     if isinstance(schedule, Recipe):
         recipe = replace(schedule, steps=total)
     else:
         for name, steps_or_share in (("warmup", warmup), ("decay", decay or 0.0)):
-            rule = f"{argument(name)} must be steps of the {total}, or below 1 their share"
-            require(0 <= steps_or_share <= total, rule, steps_or_share)
-        shares: dict[str, Any] = {"warmup": warmup / total if warmup >= 1 else warmup}
+            rule = f"{argument(name)} must be steps of the {total_steps:g}, or below 1 their share"
+            require(0 <= steps_or_share <= max(total_steps, 1), rule, steps_or_share)
+        shares: dict[str, Any] = {"warmup": warmup / total_steps if warmup >= 1 else warmup}
         if schedule == "wsd" and decay is None:
             raise ValueError(
                 "a wsd schedule needs the steps of its decay, or below 1 their share; give "
                 f"{argument('decay', ...)}."
             )
         if decay is not None:
-            shares["decay"] = decay / total if decay >= 1 else decay
+            shares["decay"] = decay / total_steps if decay >= 1 else decay
         recipe = Recipe(steps=total, schedule=schedule, **shares)
     steps = np.unique(np.linspace(0, total - 1, N_KNOTS).round().astype(int))
     shares_of_peak = np.array([multiplier(recipe, int(step)) for step in steps])
     is_rising = steps < recipe.warmup * total
     floor = np.where(is_rising, 0.0, final)
     return RateSchedule.from_rates(
-        np.r_[steps, total_steps].astype(float),
+        np.r_[steps * unit, total_steps].astype(float),
         np.r_[floor + (1 - floor) * shares_of_peak, _last_share(recipe, final)],
         total_steps,
     )

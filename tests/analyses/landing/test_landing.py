@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from extrap.analyses.landing import finished as finished_runs
 from extrap.analyses.landing import land
 from extrap.errors import DataError
-from tests.landings import TOTAL, run_log, true_end
+from tests.landings import TOTAL, Shape, run_log, true_end
 
 
 def half_width(landing):
@@ -199,8 +200,31 @@ def test_a_finished_run_at_another_peak_rate_is_refused_unless_both_are_tuned(be
 def test_the_ratio_answers_where_finished_runs_are_multiples_of_one_another():
     log = run_log("wsd", until=0.5, noise=0)
     ratio = land(log, **WSD, like=[finished(1.2, noise=0), finished(1.1, noise=0)])
-    assert ratio.method == "ratio"
+    assert (ratio.method, ratio.n_like) == ("ratio", 2)
     assert ratio.loss == pytest.approx(true_end("wsd"), rel=0.002)
+
+
+def test_only_finished_runs_that_are_used_are_counted():
+    """The third has another schedule, so its ratio is none."""
+    log = run_log("wsd", until=0.5, noise=0)
+    like = [finished(1.2, noise=0), finished(1.1, noise=0), finished(1.1, kind="cosine")]
+    ratio = land(log, **WSD, like=like)
+    assert (ratio.method, ratio.n_like) == ("ratio", 2)
+
+
+def test_a_finished_run_unlike_the_law_is_said_not_to_count(before_cooldown, monkeypatch):
+    log, alone = before_cooldown
+    monkeypatch.setattr(finished_runs, "finished_shape", lambda *_, **__: None)
+    landing = land(log, **WSD, like=[finished(1.1)])
+    assert (landing.n_like, landing.loss) == (0, alone.loss)
+    assert "1 finished run did not count" in landing.notes[-1]
+
+
+def test_an_early_bend_is_no_noise():
+    """Few losses on a steep curve: what is early does not count, and too few are left."""
+    steep = Shape(left=0.5)
+    log = run_log("wsd", shape=steep, until=0.2, every=250, noise=0.0015)
+    assert "8 are needed" in land(log, **WSD).refusal
 
 
 def test_a_landing_is_a_document(landing):

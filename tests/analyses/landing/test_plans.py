@@ -77,6 +77,60 @@ def test_a_constant_rate_that_falls_straight_falls_on_to_the_end():
     assert plan.how == "the log: straight from step 8000 to 0"
 
 
+@pytest.mark.parametrize("until", [0.82, 0.84])
+def test_the_start_of_a_curved_fall_is_not_taken_for_a_straight_one(until):
+    """A cosine over the last fifth."""
+    log = run_log("wsd", until=until, every=20)
+    fallen = 1 - log["lr"] / log["lr"].max()
+    log["lr"] = log["lr"].where(log["step"] < 8000, 5e-4 * (1 + np.cos(np.pi * fallen)) / 2)
+    with pytest.raises(DataError, match="do not tell"):
+        plan_for(log)
+
+
+@pytest.mark.parametrize("every", [10, 20, 500])
+@pytest.mark.parametrize("settings", [{}, {"schedule": "linear"}])
+def test_how_often_a_linear_fall_is_logged_does_not_matter(every, settings):
+    """Often, many rates are at the peak; seldom, none is: the first of 500 is 3 % below it."""
+    plan = plan_for(run_log("linear", until=0.6, every=every), **settings)
+    assert plan.peak == pytest.approx(5e-4, rel=0.03)
+    assert plan.schedule.share(STEPS[1:]) == pytest.approx(
+        rates("linear")[STEPS[1:].astype(int)], abs=0.03
+    )
+
+
+@pytest.mark.parametrize("warmup", [None, 200])
+@pytest.mark.parametrize("kind", ["wsd", "cosine", "linear"])
+def test_a_trainer_may_log_the_rate_of_the_next_step(kind, warmup):
+    log = run_log(kind, until=0.6, every=10)
+    log["lr"] = log["lr"].shift(-1).ffill()
+    decay = 0.2 if kind == "wsd" else None
+    plan = plan_for(log, schedule=kind, warmup=warmup, decay=decay)
+    assert plan.peak == pytest.approx(5e-4, rel=0.002)
+
+
+def test_a_warm_up_of_another_length_is_refused_under_a_linear_fall_too():
+    """After the longer warm-up both fall alike, but for the peak."""
+    with pytest.raises(DataError, match="not those of the schedule"):
+        plan_for(run_log("linear", until=0.6), schedule="linear", warmup=2000)
+
+
+def test_a_warm_up_is_read_in_any_unit_of_steps():
+    log = run_log("cosine", until=0.6)
+    plan = plan_of(
+        logged_run(log.assign(step=log["step"] / TOTAL), where="the log"),
+        1.0,
+        **{"schedule": "cosine", "rates": None, "warmup": None, "decay": None, "final": 0.0},
+    )
+    assert plan.schedule.peak_step == pytest.approx(0.02, abs=0.003)
+
+
+def test_a_log_may_begin_long_after_the_peak():
+    log = run_log("cosine", until=0.6)
+    plan = plan_for(log[log["step"] > 3000], schedule="cosine", warmup=200)
+    assert plan.peak == pytest.approx(5e-4, rel=0.001)
+    assert_is(plan, "cosine")
+
+
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [
@@ -104,6 +158,9 @@ def test_a_table_of_rates_is_a_plan(tmp_path):
         plan_for(log, rates=table.iloc[:9000])
     with pytest.raises(DataError, match="no column"):
         plan_for(log, rates=table.rename(columns={"lr": "colour"}))
+    jump = pd.DataFrame({"step": [0, 5000, 5000, TOTAL], "lr": [1.0, 1.0, 0.1, 0.1]})
+    with pytest.raises(DataError, match=r"two at step 5,?000"):
+        plan_for(log, rates=jump)
 
 
 @pytest.mark.parametrize(
@@ -118,6 +175,13 @@ def test_a_table_of_rates_is_a_plan(tmp_path):
 def test_logged_rates_that_are_not_those_planned_are_refused(kind, settings):
     with pytest.raises(DataError, match="not those of the schedule"):
         plan_for(run_log(kind, until=0.85), **settings)
+
+
+@pytest.mark.parametrize("until", [0.82, 0.83])
+def test_a_fall_that_has_just_begun_is_not_constant(until):
+    """Under 5 % of the logged rates are off, all at the end."""
+    with pytest.raises(DataError, match="not those of the schedule"):
+        plan_for(run_log("wsd", until=until, every=20), schedule="constant")
 
 
 def test_a_cooldown_begins_now_and_ends_at_the_final_rate():

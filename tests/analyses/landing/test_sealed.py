@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 from extrap.analyses.landing import judge_landing, land
@@ -37,9 +38,18 @@ def test_an_end_is_inside_or_outside(sealed, times, is_inside):
     assert judged.landing.interval == LANDING.interval
 
 
-def test_a_run_that_goes_on_is_not_judged(sealed):
-    judged = judge_landing(sealed, WHOLE.iloc[:150])
-    assert (judged.step, judged.is_finished, judged.is_fine) == (7500, False, True)
+@pytest.mark.parametrize(("rows", "is_finished"), [(150, False), (197, False), (199, True)])
+def test_a_run_that_goes_on_is_not_judged(sealed, rows, is_finished):
+    """Every 50 of 10,000 steps: the last row may be missing, three may not."""
+    judged = judge_landing(sealed, WHOLE.iloc[:rows])
+    assert (judged.step, judged.is_finished, judged.is_fine) == (50 * rows, is_finished, True)
+
+
+def test_a_run_that_went_on_beyond_the_end_is_not_judged(sealed):
+    last = WHOLE.iloc[[-1]]
+    with pytest.raises(DataError, match="goes to step 12000"):
+        judge_landing(sealed, pd.concat([WHOLE, last.assign(step=12_000)]))
+    assert judge_landing(sealed, pd.concat([WHOLE, last.assign(step=10_050)])).is_finished
 
 
 def test_another_log_and_a_changed_file_are_refused(sealed):

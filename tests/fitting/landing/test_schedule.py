@@ -82,6 +82,25 @@ def test_a_recipe_is_stretched_to_the_steps_of_the_run():
     )
 
 
+@pytest.mark.parametrize("total", [1.0, 2.6, 50])
+def test_steps_may_be_epochs_or_billions_of_tokens(total):
+    few = named_schedule("cosine", total, 0.02, final=0.1)
+    shares = np.array([0.1, 0.3, 0.5, 0.9, 1.0])
+    usual = named_schedule("cosine", TOTAL, 200, final=0.1)
+    assert few.share(shares * total) == pytest.approx(usual.share(shares * TOTAL), abs=0.004)
+    assert few.rate_sum / total == pytest.approx(usual.rate_sum / TOTAL, rel=0.005)
+
+
+def test_rates_beyond_the_end_do_not_count_and_must_begin_early():
+    steps = np.array([0.0, 500.0, 20_000.0])
+    longer = RateSchedule.from_rates(steps, np.array([0.0, 1.0, 0.0]), TOTAL)
+    left = 1 - 9500 / 19_500
+    assert longer.share(np.array([TOTAL])) == pytest.approx([left])
+    assert longer.rate_sum == pytest.approx(250 + 9500 * (1 + left) / 2)
+    with pytest.raises(DataError, match=r"begin at step 2,?000"):
+        RateSchedule.from_rates(np.array([2000.0, 8000.0]), np.array([1.0, 0.0]), TOTAL)
+
+
 def test_thinning_keeps_the_curve_and_its_sums():
     """A cosine with a sudden drop, at every step and at a tenth of them."""
     rate = rates("cosine", warmup=37)

@@ -68,8 +68,6 @@ are of the prototype as it was, with its prior of all families, on the batch los
 FAMILIES = ("mpl", "slim", "owt")
 FLOOR_SDS = np.array((0.2, 0.12, 0.3, 0.4, 0.06, 0.06))
 """Least standard deviations of the prior, for families that none of these is like."""
-LEAST_INFORMATION = 0.1
-"""Precision of a log over that of the prior below which it says nothing in a direction."""
 SPREAD = 1.15
 """Factor of its standard deviations, as three families say little of their spread."""
 
@@ -186,7 +184,7 @@ def own() -> tuple[Curve, ...]:
 
 
 def shape_of(curve: Curve) -> tuple[Array, Array] | None:
-    """The shape of a whole run and its covariance, hardly informed by a prior."""
+    """What a whole run says of its shape: mean and covariance."""
     fitted = fitted_log(curve.steps, curve.losses, curve.schedule)
     if isinstance(fitted, str):
         return None
@@ -195,25 +193,13 @@ def shape_of(curve: Curve) -> tuple[Array, Array] | None:
 
 @cache
 def _shapes() -> tuple[tuple[Curve, Array, Array], ...]:
-    """Held-out curves of the families, each with what it says alone: precision and score.
-
-    The prior under which a shape was found is taken out; directions in which the log says less
-    than `LEAST_INFORMATION` of that prior say nothing.
-    """
-    (_, mean, covariance), rows = UNINFORMED[0], []
-    root = np.linalg.cholesky(np.linalg.inv(covariance))
-    inverse_root = np.linalg.inv(root)
+    """Held-out curves of the families, with what each says of its shape: score and precision."""
+    rows = []
     for curve in (*mpl(), *llama_like("val_loss")):
         shape = shape_of(curve)
-        if shape is None or curve.peak > 2 * PEAK_RANGE[1]:
-            continue
-        precision = np.linalg.inv(shape[1])
-        ratios, vectors = np.linalg.eigh(inverse_root @ precision @ inverse_root.T - np.eye(6))
-        basis = vectors[:, ratios > LEAST_INFORMATION]
-        told = root @ basis
-        alone = told @ np.diag(ratios[ratios > LEAST_INFORMATION]) @ told.T
-        score = precision @ shape[0] - root @ root.T @ mean
-        rows.append((curve, told @ basis.T @ inverse_root @ score, alone))
+        if shape is not None and curve.peak <= 2 * PEAK_RANGE[1]:
+            precision = np.linalg.inv(shape[1])
+            rows.append((curve, precision @ shape[0], precision))
     return tuple(rows)
 
 
@@ -587,7 +573,7 @@ def ratios() -> list[Row]:
             last = float(losses[-3:].mean()) * math.exp(
                 float(np.mean([run.log_ratio(share) for run in others]))
             )
-            answer = chosen or ends["law"]
+            answer = chosen[0] if chosen else ends["law"]
             assert isinstance(answer, Ending)
             values = {n: e.loss for n, e in ends.items() if isinstance(e, Ending)}
             for name, value in {**values, "ratio": last, "chosen": answer.loss}.items():

@@ -63,13 +63,18 @@ def finished_run(log: LoggedRun, settings: Mapping[str, Any]) -> FinishedRun:
         DataError: Nothing tells its rates, or its log is too short.
     """
     end = float(log.steps[-1])
+    if log.total_steps is not None and end < (1 - END_SHARE) * log.total_steps:
+        raise DataError(
+            f"a finished run has reached its end, got one at step {format_quantity(end)} of "
+            f"{format_quantity(log.total_steps)}; leave it out."
+        )
     if len(log.rates):
         schedule = RateSchedule.from_rates(log.rate_steps, log.rates, end)
         plan = Plan(schedule, float(log.rates.max()))
     elif settings["schedule"] is None:
         raise DataError(
-            "a finished run has no learning rates; log them, or name the schedule of both with "
-            f"{argument('schedule', ...)}."
+            "a finished run has no learning rates; log them, or name the schedule of both runs "
+            f"with {argument('schedule', ...)} in place of other plans."
         )
     else:
         warmup, decay = settings["warmup"] or 0.0, settings["decay"]
@@ -159,15 +164,15 @@ def ratio_ending(
 
 
 def _law_error(run: FinishedRun, others: Sequence[FinishedRun], fraction: float) -> float:
-    """How far the law with the others ends from a run that is cut; 0 where it does not tell."""
+    """How far the law with the others ends from a run that is cut; infinite without an end."""
     part, schedule = run.up_to(fraction), run.plan.schedule
     fitted = fitted_log(part.steps, part.losses, schedule)
     if isinstance(fitted, str):
-        return 0.0
+        return math.inf
     prior = prior_like(others, schedule, run.end, landing_prior(run.plan.peak))
     law = landing_posterior(fitted, schedule, end=run.end, prior=prior)
     if law is None:
-        return 0.0
+        return math.inf
     end = _smoothed(run.log, run.end)
     return math.log(end / end_of(law, part.steps).quantile(0.5))
 

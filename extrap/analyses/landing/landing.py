@@ -237,14 +237,17 @@ def read_log(
         log = logged_run(table, where=where, step=step, loss=loss, rate=rate, maximised=maximised)
     is_loss = (log.losses > SMALLEST_LOSS) & (log.losses < LARGEST_LOSS) & (log.steps > 0)
     log = replace(log, steps=log.steps[is_loss], losses=log.losses[is_loss])
+    is_new = np.r_[True, (np.diff(log.steps) != 0) | (np.diff(log.losses) != 0)][: len(log.steps)]
+    log = replace(log, steps=log.steps[is_new], losses=log.losses[is_new])
     if not len(log.steps):
         raise DataError(f"{where} has no loss above 0 at a step above 0.")
     back = np.diff(log.steps) <= 0
     if back.any():
         last = format_quantity(log.steps[:-1][back][0])
         raise DataError(
-            f"the steps of {where} do not rise after {last}, as after a restart or where two runs "
-            "are in one log; give the log of the run that counts."
+            f"the steps of {where} do not rise after {last}, as after a restart, where two runs "
+            "are in one log, or where two kinds of loss are in one column; give the log of the "
+            "run, and the loss, that counts."
         )
     return log
 

@@ -105,7 +105,7 @@ def plan_of(
         plan = Plan(planned, _peak(log, planned))
     else:
         plan = _inferred(log, total_steps, decay)
-    _check(log, plan)
+    require_planned_rates(log, plan)
     return plan
 
 
@@ -161,7 +161,7 @@ def _contradicts(wrong: Array) -> bool:
     return bool(wrong.mean() > LARGEST_WRONG_SHARE or wrong[-MIN_FALLING:].all())
 
 
-def _check(log: LoggedRun, plan: Plan) -> None:
+def require_planned_rates(log: LoggedRun, plan: Plan) -> None:
     """Raise where the logged rates are not those planned: what is believed of the rest is not."""
     if plan.peak is None or not len(log.rates):
         return

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from extrap.analyses.landing.landing import Landing, read_log
+from extrap.analyses.landing.plans import Plan, require_planned_rates
 from extrap.errors import DataError
 from extrap.fitting.landing.binned_log import white_noise
 from extrap.fitting.landing.ending import END_SHARE, LEAST_TAIL_NOISE
+from extrap.fitting.landing.schedule import RateSchedule
 from extrap.forecasting.documents import read_sealed, write_sealed
 from extrap.laws.base import Array
 from extrap.reading.logs import LoggedRun
@@ -94,7 +96,8 @@ def judge_landing(landing: str | Path, log: Any, **columns: Any) -> JudgedLandin
         **columns: How it is read, as in `land`; by default as when it was sealed.
 
     Raises:
-        DataError: The file is no landing or was changed; the log is not a later one of the run.
+        DataError: The file is no landing or was changed; the log is not a later one of the run;
+            or its learning rates are not those that were planned.
     """
     document = read_sealed(Path(landing), LANDING_KIND, version=1)
     sealed = decode(Landing, document["landing"])
@@ -110,6 +113,8 @@ def judge_landing(landing: str | Path, log: Any, **columns: Any) -> JudgedLandin
             f"{sealed.total_steps:g}; give the log up to there if the run had the learning rates "
             "of the forecast."
         )
+    knots, shares = np.array(sealed.rates).T
+    require_planned_rates(read, Plan(RateSchedule(steps=knots, shares=shares), sealed.peak))
     is_last = read.steps >= (1 - END_SHARE) * read.steps[-1]
     is_noisy = white_noise(read.losses) > LEAST_TAIL_NOISE
     end = float(read.losses[is_last].mean() if is_noisy else read.losses[-1])

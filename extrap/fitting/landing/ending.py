@@ -87,8 +87,8 @@ def fitted_log(steps: Array, losses: Array, schedule: RateSchedule) -> BinnedLog
     fitted = binned(steps[is_used], losses[is_used], schedule)
     if rise := fitted.rise(schedule):
         return (
-            f"The loss rose by {format_percent(rise, signed=False)} over the last quarter of the "
-            "log at a rate that did not; look at the run before its end."
+            f"The loss rose by {format_percent(rise, signed=False)} of late at a rate that "
+            "did not; look at the run before its end."
         )
     return fitted
 

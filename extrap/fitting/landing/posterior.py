@@ -44,6 +44,9 @@ FINISHED_ROUND_DRAWS = (256,) * 8
 """The same of a finished run, which is known more closely."""
 MIN_FINISHED_DRAWS = 15.0
 """Draws that count from which on they tell the covariance of a finished run's shape."""
+LEAST_INFORMATION, UNTOLD_VARIANCE = 1.0, 1e4
+"""Precision that a finished run adds to that of the prior below which it says nothing in a
+direction, and its variance there over the prior's."""
 GOLDEN_STEPS = 1.1127756842787055 ** -np.arange(1.0, 7.0)
 """Steps of that sequence: powers of the root of x⁷ = x + 1."""
 DRAWN_DOF = 5.0
@@ -252,13 +255,26 @@ def landing_posterior(
 def finished_shape(
     log: BinnedLog, schedule: RateSchedule, *, end: float
 ) -> tuple[Array, Array] | None:
-    """The shape of a finished run and its covariance; None where it is not known."""
+    """What a finished run alone says of its shape, as mean and covariance; None without draws.
+
+    The prior under which the shape is found is taken out. Directions in which the run adds less
+    than `LEAST_INFORMATION` of that prior, such as the drop under a constant rate, say nothing.
+    """
     posterior = landing_posterior(
         log, schedule, end=end, prior=UNINFORMED, draws=FINISHED_ROUND_DRAWS
     )
     if posterior is None or posterior.effective < MIN_FINISHED_DRAWS:
         return None
-    return posterior.shape
+    (_, before, spread), (mean, covariance) = UNINFORMED[0], posterior.shape
+    root = np.linalg.cholesky(np.linalg.inv(spread))  # in its coordinates that prior is white
+    inverse = np.linalg.inv(root)
+    added, vectors = np.linalg.eigh(inverse @ np.linalg.inv(covariance) @ inverse.T - np.eye(6))
+    is_told = added > LEAST_INFORMATION
+    white = vectors.T @ root.T @ (mean - before)
+    white = np.where(is_told, white * (1 + added) / np.where(is_told, added, 1.0), 0.0)
+    back = inverse.T @ vectors
+    variances = np.where(is_told, 1 / np.where(is_told, added, 1.0), UNTOLD_VARIANCE)
+    return before + back @ white, (back * variances) @ back.T
 
 
 def _t_draws(generator: np.random.Generator, n_draws: int) -> Array:

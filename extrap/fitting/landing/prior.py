@@ -40,9 +40,9 @@ def component(
 
 LANGUAGE_MODELS = component(
     0.6,
-    (-2.45, -0.727, -0.510, -5.57, 0.800, -0.103),
-    (0.342, 0.160, 0.480, 0.600, 0.089, 0.154),
-    (-0.3, -0.5, 0.0, 0.1, -0.5, 0.2, 0.3, 0.1, 0.2, 0.1, -0.4, 0.3, 0.1, 0.1, 0.0),
+    (-2.29, -0.763, -0.680, -5.54, 0.812, -0.175),
+    (0.326, 0.170, 0.419, 0.620, 0.087, 0.144),
+    (-0.4, -0.4, -0.2, 0.0, -0.5, 0.2, 0.3, 0.2, 0.4, 0.2, -0.2, 0.3, 0.0, 0.3, 0.2),
 )
 """At the peak rate `USUAL_PEAK`.
 
@@ -51,9 +51,9 @@ that weigh equally; when a family is scored, the two others make this component.
 """
 USUAL_PEAK = 5e-4
 """Peak rate of AdamW."""
-PEAK_SLOPES = np.array((-0.201, 0.024, 0.657, -0.055, -0.102, 0.053))
+PEAK_SLOPES = np.array((-0.112, -0.012, 0.560, 0.049, -0.098, 0.048))
 """What an e-fold of the peak rate adds to the mean: a higher one adds more loss of its own, and
-with a power further below 1. Pairs of families give .51 to .70 for ln b."""
+with a power further below 1. Pairs of families give .45 to .61 for ln b."""
 PEAK_RANGE = (1e-4, 2e-3)
 """Peak rates of those curves; beyond them their ends hold."""
 PEAK_ODDS = 2.0

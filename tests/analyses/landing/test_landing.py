@@ -189,6 +189,20 @@ def test_a_finished_run_narrows_the_end_before_the_cooldown(before_cooldown):
     assert promised == pytest.approx(half_width(with_one), rel=0.3)
 
 
+def test_finished_runs_at_a_constant_rate_say_nothing_of_the_drop(before_cooldown):
+    """The interval before a cooldown is that of the drop, which they have not seen."""
+    log, alone = before_cooldown
+    constant = [run_log("constant", seed=20 + seed) for seed in range(8)]
+    given = land(log, **WSD, like=constant)
+    widths = [landing.interval.upper - landing.interval.lower for landing in (alone, given)]
+    assert widths[1] > 0.6 * widths[0]
+
+
+def test_a_last_row_that_was_logged_twice_counts_once(half, landing):
+    twice = pd.concat([half, half.iloc[[-1]]])
+    assert land(twice, "cosine", TOTAL).loss == landing.loss
+
+
 def test_a_finished_run_at_another_peak_rate_is_refused_unless_both_are_tuned(before_cooldown):
     log, alone = before_cooldown
     other = finished(1.1, peak=1e-3)

@@ -63,6 +63,13 @@ def test_another_log_and_a_changed_file_are_refused(sealed):
         judge_landing(sealed, WHOLE)
 
 
+def test_a_run_with_other_rates_than_planned_is_not_judged(sealed):
+    """The rate stays where it was at the seal."""
+    other = WHOLE.assign(lr=WHOLE["lr"].where(WHOLE.index < HALF.index[-1], HALF["lr"].iloc[-1]))
+    with pytest.raises(DataError, match="not those of the schedule"):
+        judge_landing(sealed, other)
+
+
 def test_a_refusal_is_not_sealed(tmp_path):
     refused = replace(LANDING, loss=None, refusal="Too early.")
     with pytest.raises(DataError, match="Too early"):

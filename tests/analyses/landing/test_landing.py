@@ -198,6 +198,11 @@ def test_finished_runs_at_a_constant_rate_say_nothing_of_the_drop(before_cooldow
     assert widths[1] > 0.6 * widths[0]
 
 
+def test_a_rate_that_never_falls_drops_nothing():
+    landing = land(run_log("constant", until=0.5), "constant", TOTAL)
+    assert (landing.drop, landing.known_from, landing.width_with_like) == (None, None, None)
+
+
 def test_a_last_row_that_was_logged_twice_counts_once(half, landing):
     twice = pd.concat([half, half.iloc[[-1]]])
     assert land(twice, "cosine", TOTAL).loss == landing.loss

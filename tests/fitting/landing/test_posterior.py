@@ -7,7 +7,7 @@ from extrap.fitting.landing.ending import ending, fitted_log
 from extrap.fitting.landing.posterior import landing_posterior, unit_curves
 from extrap.fitting.landing.prior import landing_prior, moved, narrowed, pooled
 from extrap.fitting.landing.schedule import RateSchedule
-from tests.landings import TOTAL, drawn_shape, drift, law, rates
+from tests.landings import TOTAL, USUAL, drawn_shape, drift, law, rates
 
 NOISE, EVERY = 0.001, 50
 PRIOR = landing_prior(5e-4)
@@ -130,13 +130,15 @@ def test_the_seed_of_the_draws_hardly_matters(half, base):
     assert (moved_by < [0.15, 0.1, 0.15]).all()
 
 
-def test_the_drop_is_what_the_rate_adds_now_and_no_longer_at_the_end():
-    """Of a curve whose rate adds .16 now, followed to 0, at a constant rate nothing."""
-    for kind, expected in (("constant", 0.0), ("linear", 0.16 * 0.2**0.78)):
-        losses = law(rates(kind))
-        steps = np.arange(EVERY, 0.8 * TOTAL + 1, EVERY).astype(int)
-        posterior = posterior_of(steps.astype(float), losses[steps], schedule_of(kind))
-        assert posterior.drop() == pytest.approx(expected, abs=0.01)
+@pytest.mark.parametrize("share", [0.85, 0.9, 0.95])
+def test_the_drop_is_the_part_of_the_fall_that_is_not_learned(share):
+    """The fall of the simulated law to the end, less that of its power of the progress."""
+    losses, progress = law(rates("wsd")), np.cumsum(rates("wsd") ** 0.65)
+    steps = np.arange(EVERY, share * TOTAL + 1, EVERY).astype(int)
+    left = USUAL.left * (progress[steps[-1]] / progress[-1]) ** -USUAL.exponent - USUAL.left
+    expected = losses[steps[-1]] - losses[-1] - left
+    posterior = posterior_of(steps.astype(float), losses[steps], schedule_of("wsd"))
+    assert posterior.drop() == pytest.approx(expected, abs=0.01)
 
 
 def test_a_finished_run_moves_to_one_of_more_progress_by_the_law():

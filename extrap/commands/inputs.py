@@ -23,7 +23,8 @@ SOURCE_KINDS = {
     "sealed": "a sealed forecast, which keeps its runs, columns and level",
     "study": "a study file, which says how its runs are read and fitted",
 }
-"""Name in `Option.sources` → description for messages; `big` is the second source, BIG."""
+"""Name in `Option.sources` → description for messages, whose part before a comma stands in lists.
+`big` is the second source, BIG."""
 
 
 def path_or_stdin(source: str) -> Any:
@@ -95,7 +96,7 @@ def load_or_fit_forecast(
     from extrap.records import SizePath
     from extrap.records.numbers import counted
 
-    # a renaming or formula may be for the larger runs alone
+    # A renaming or formula may be for the larger runs alone, so here none of them has to apply.
     optional = renamings_and_formulas(options) if big else ()
     runs = read_table(source, options, optional=optional)
     keywords = {name: options[name] for name in ("level", "band", "fix", "prior")}
@@ -142,7 +143,8 @@ def read_big(source: str, forecast: Forecast, options: dict[str, Any], *, sweep:
     from extrap.records.seals import is_sealed_file
 
     request_fields = request_fields_of(forecast.runs) | {"conditions": forecast.runs.conditions}
-    # what the sweep used may not apply to the larger runs; a sealed forecast used no option
+    # The larger runs are read as the sweep was. An option that applied to the sweep need not apply
+    # to them; a sealed forecast was read without options.
     used_by_sweep = set(renamings_and_formulas(options)) - skipped_optional(forecast.runs)
     optional = set[str]() if is_sealed_file(sweep) else used_by_sweep
     request_fields["optional"] = (*optional, *options["where"], *options["ignore"])

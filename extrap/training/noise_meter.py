@@ -135,7 +135,8 @@ class NoiseMeter:
         self._n_steps = self._n_measured = 0
         self._unread: list[tuple[int, torch.Tensor]] = []
         self._history: list[MeasuredStep] = []
-        # of |G|² and tr Σ; both are too small by the same factor, which cancels in their ratio
+        # Of |G|² and tr Σ, whose ratio is the noise scale. They begin at 0, so both are too small
+        # by the same factor, which cancels.
         self._averages: tuple[float, ...] = (0.0, 0.0)
         self._n_not_finite = 0
         self._n_undivided = 0

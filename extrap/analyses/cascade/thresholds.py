@@ -146,7 +146,7 @@ def cascade(
     confidence is below a threshold: `cost = c_small + p_defer · c_large`. The lowest threshold
     that reaches the quality on a random part of the inputs is chosen; all results are measured on
     the other part. On average the quality there falls slightly short of the requested one; a flag
-    marks this.
+    says so where it does.
 
     The table has one row per input: `confidence_small` (any finite score, higher is surer), and
     either `correct_small` and `correct_large` (0 or 1) or `loss_small` and `loss_large` (lower is
@@ -356,7 +356,7 @@ def _choose(part: pd.DataFrame, kind: str, requested: float) -> tuple[float, flo
 
 
 def _flags(chosen: CascadePoint, requested: float, large: Measure, kind: str) -> tuple[Flag, ...]:
-    """Whether the requested quality was reached on neither part, or not on the test part."""
+    """A flag if no threshold reached the quality on validation, or the test part missed it."""
     judged, sign = chosen.quality, 1 if kind == "correct" else -1
     if chosen.threshold is None:
         return (

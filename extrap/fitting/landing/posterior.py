@@ -1,18 +1,29 @@
 """The posterior of where a run's loss ends, from its log so far and its schedule.
 
     f(t) = V·[1 + R·((S/S_now)^−a − 1) + b·R_T·(H(t) − H(t_now))],  R_T = R·(S_T/S_now)^−a
-    S(t) = Σ rate^.65                progress; rates in units of their peak, T is the end
-    H(t) = (S/S_T)^−d·N(t)           N follows rate^p with the lag l·Σrate: loss that the rate adds
-    y(t) = f(t)·(1 + D(t) + noise)   D a Brownian motion in the clock c(t) = ln t + 4·path of √rate
+    S(t) = Σ rate^.65                progress, rates in units of their peak
+    H(t) = (S/S_T)^−d·N(t)           loss that the rate itself adds, which fades with the progress
+    y(t) = f(t)·(1 + D(t) + noise)   the logged loss
+
+| symbol | is |
+|---|---|
+| V | the loss now |
+| R, R_T | share of it that more progress would still take away: now, at the end T |
+| a | exponent of the progress |
+| b | what the rate adds at its peak, over what is left to learn at the end |
+| N, p, l | follows rate^p with a lag of l times the sum of all rates |
+| d | exponent with which that part fades |
+| D | the law's own error: a Brownian motion in the clock ln t + 4·(path of √rate), see `clock` |
 
 A power law in the summed rate and a drop that follows the rate with a lag are in Tissue et al.
 2024 (arXiv 2408.11029, eq. 1), the lag measured in the summed rate in Luo et al. 2025 (arXiv
 2503.12811, eq. 3), the rate's own part that falls with progress in Qiu et al. 2025 (arXiv
-2507.02119). That powers of the rate, .65 and p, fit better than the rate was found here.
+2507.02119). Powers of the rate, .65 and p, fit better than the rate itself, which we found.
 
-The law is linear in V and V·R, which are integrated given the shape (a, b, l, p, d). Shapes are
-drawn in rounds, each about where the weight of the rounds before it lies, and all drifts D are
-weighed with each (adaptive importance sampling: Cappé et al. 2004, population Monte Carlo).
+A shape is (ln a, ln b, ln l, p, d); a whole shape has ln R_T before these. The law is linear in V
+and V·R, which are integrated out for each shape. Shapes are drawn in rounds, each about where the
+weight of the rounds before it lies, and each is weighed with every size of the drift D (adaptive
+importance sampling: Cappé et al. 2004, population Monte Carlo).
 """
 
 from __future__ import annotations
@@ -31,24 +42,27 @@ from extrap.laws.base import Array
 from extrap.records import Interval
 
 DRIFT_SDS = np.array([0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032])
-"""Relative standard deviations of the law's own error per step of the clock; averaged over."""
+"""Sizes of the drift: relative standard deviations of the law's own error per unit of the clock.
+All of them are averaged over."""
 DRIFT_MEDIAN, DRIFT_LOG_SD = 0.0015, 1.0
-"""Their lognormal prior; half or twice the median forecasts as well, and a spread of .7 held 81 %
-of small perceptrons where 1 held 93."""
-FIRST_VARIANCE = 0.5
-"""Steps of the clock before the first loss."""
+"""Their lognormal prior. With a spread of .7 the intervals of 81 % of small perceptrons held the
+end, with 1 those of 93 %; half or twice the median changes little."""
+FIRST_AGE = 0.5
+"""Time of the clock for which the law has drifted before the first loss."""
 ROUND_DRAWS = (256,) * 5
 """Shapes drawn in each round. Between seeds the ends of intervals scatter by up to .08 of the half
 width, with a last round of 1,024 by .06."""
 FINISHED_ROUND_DRAWS = (256,) * 8
-"""The same of a finished run, which is known more closely."""
+"""Those of a finished run, whose posterior is narrower, so that it takes more rounds to find."""
 MIN_FINISHED_DRAWS = 15.0
-"""Draws that count from which on they tell the covariance of a finished run's shape."""
-LEAST_INFORMATION, UNTOLD_VARIANCE = 1.0, 1e4
-"""Precision that a finished run adds to that of the prior below which it says nothing in a
-direction, and its variance there over the prior's."""
+"""Least effective number of draws for the covariance of a finished run's shape."""
+LEAST_INFORMATION = 1.0
+"""A direction in which a finished run adds less precision than this, over that of the prior, is
+not known from it."""
+UNTOLD_VARIANCE = 1e4
+"""Variance there, over the prior's."""
 GOLDEN_STEPS = 1.1127756842787055 ** -np.arange(1.0, 7.0)
-"""Steps of that sequence: powers of the root of x⁷ = x + 1."""
+"""Steps of the sequence of `_t_draws`: powers of the root of x⁷ = x + 1."""
 DRAWN_DOF = 5.0
 """Degrees of freedom of the draws: their tails must be longer than those of the posterior."""
 LEAST_EFFECTIVE = 40.0
@@ -56,17 +70,17 @@ LEAST_EFFECTIVE = 40.0
 ROUND_SPREAD = 1.2
 """Covariance of a round over that of the draws before it."""
 POWER_RANGE = (0.15, 2.0)
-"""A power of the rate outside of it is taken for its end."""
+"""Powers of the rate are clipped to this range."""
 LEAST_DRAW_WEIGHT = 1e-6
 """Weights below this are left out."""
 TAIL_POINTS = 9
-"""Steps at which a mean over the last ones is taken."""
+"""Steps at which the mean over the last share of a run is evaluated."""
 LEAST_RESIDUAL = 0.1
-"""Standard deviations below which residuals are no measure of a shift: those of a constant."""
+"""Least scale of the residuals, in standard deviations: those of a constant loss are smaller."""
 EDGE_BINS = 2
-"""First means that show no shift."""
+"""First means of the log that are left out when a shift is looked for."""
 SUDDEN_PATH = 0.1
-"""Fall of the root of the rate between two means after which residuals show no shift."""
+"""Fall of the root of the rate between two means after which no shift is looked for."""
 SMALLEST = 1e-300
 """Guard of a division and a logarithm."""
 
@@ -95,18 +109,18 @@ class Mixture(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LandingPosterior:
-    """Draws of the law; its losses at later steps are asked of it.
+    """Weighted draws of the law's shape, from which losses at later steps are computed.
 
     Attributes:
-        log, schedule, end: What it is of.
-        draws: Shapes (a, b, l, p, d), shape (n, 5).
-        weights: Of each draw with each drift, shape (n, drifts); they sum to 1.
-        log_ends: ln R_T, shape (n, drifts).
+        log, schedule, end: The log, the rates and the last step of the run.
+        draws: Shapes, an array (n, 5).
+        weights: Weight of each draw with each size of the drift, (n, drifts); they sum to 1.
+        log_ends: ln R_T, (n, drifts).
         coefficients: What a later loss is made of, see `_Likelihood.coefficients`.
-        known_variances: What the log says of a later error, by drift.
-        effective: Draws that count.
+        known_variances: Variance of a later error that the log explains, by size of the drift.
+        effective: Effective number of draws.
         shift: Largest whitened residual, in robust standard deviations.
-        shift_step: Where it is.
+        shift_step: Step of that residual.
     """
 
     log: BinnedLog
@@ -123,7 +137,7 @@ class LandingPosterior:
 
     @property
     def shape(self) -> tuple[Array, Array]:
-        """Mean and covariance of the shape."""
+        """Mean and covariance of the whole shape: (ln R_T, ln a, ln b, ln l, p, d)."""
         by_draw = self.weights.sum(axis=1)
         log_ends = (self.weights * self.log_ends).sum(axis=1) / np.maximum(by_draw, SMALLEST)
         shapes = np.c_[log_ends, self.draws]
@@ -133,7 +147,7 @@ class LandingPosterior:
 
     @np.errstate(over="ignore", divide="ignore", invalid="ignore")
     def at(self, steps: Array, *, n_losses: float = math.inf) -> Mixture:
-        """The mean of so many losses at later steps."""
+        """Distribution of the mean loss over later steps, with the noise of so many losses."""
         curves = unit_curves(self.draws, self.schedule, steps, self.log.last_step, self.end)
         return self._mixture(curves.mean(axis=1), steps[-1], n_losses)
 
@@ -150,7 +164,7 @@ class LandingPosterior:
         variances = var_v * level_shares**2 + 2 * var_vu * level_shares * curves
         variances += var_u * curves**2
         first, last = clock(self.schedule, np.array([self.log.steps[0], step]))
-        drift = DRIFT_SDS**2 * (last - first + FIRST_VARIANCE) - self.known_variances
+        drift = DRIFT_SDS**2 * (last - first + FIRST_AGE) - self.known_variances
         noise = self.log.inflation * self.log.noise**2 / n_losses
         variances += means**2 * (np.maximum(drift, 0.0) + noise)
         counts = self.weights > LEAST_DRAW_WEIGHT * self.weights.max()
@@ -159,7 +173,7 @@ class LandingPosterior:
 
     @np.errstate(over="ignore", divide="ignore", invalid="ignore")
     def drop(self) -> float:
-        """How much of the way from now to the end is due to the rate's fall."""
+        """Loss that the fall of the rate takes away between now and the end."""
         now, end = self.log.last_step, np.array([self.end])
         progress = self.schedule.progress(np.r_[now, end])
         learned = (progress[1] / progress[0]) ** -np.exp(self.draws[:, 0]) - 1
@@ -176,16 +190,16 @@ class LandingPosterior:
 def unit_curves(
     shapes: Array, schedule: RateSchedule, steps: Array, now: float, end: float
 ) -> Array:
-    """The law's slope in V·R, for shapes (rows, 5) at steps (n,). Shape (rows, n)."""
+    """The curve that V·R multiplies, 0 now: for shapes (rows, 5) at steps (n,), (rows, n)."""
     progress = schedule.progress(np.r_[steps, now, end])
     progress, at_now, at_end = progress[:-2], progress[-2], progress[-1]
     exponent, drop = np.exp(shapes[:, :1]), np.exp(shapes[:, 1:2])
     lags, powers = np.exp(shapes[:, 2]) * schedule.rate_sum, np.clip(shapes[:, 3], *POWER_RANGE)
-    heat = schedule.response(np.r_[steps, now], powers, lags)
-    heat *= (np.r_[progress, at_now] / at_end) ** -shapes[:, 4:]
+    added = schedule.response(np.r_[steps, now], powers, lags)
+    added *= (np.r_[progress, at_now] / at_end) ** -shapes[:, 4:]
     left_at_end = (at_end / at_now) ** -exponent
     return (
-        (progress / at_now) ** -exponent - 1 + drop * left_at_end * (heat[:, :-1] - heat[:, -1:])
+        (progress / at_now) ** -exponent - 1 + drop * left_at_end * (added[:, :-1] - added[:, -1:])
     )
 
 
@@ -198,15 +212,15 @@ def landing_posterior(
     draws: tuple[int, ...] = ROUND_DRAWS,
     seed: int = 0,
 ) -> LandingPosterior | None:
-    """The posterior of a log; None where no curve of the law is like it.
+    """The posterior of a log; None if no drawn curve is like it at all.
 
     Args:
         log: The log, from some time after the warm-up on.
         schedule: The rates up to the end.
         end: The last step.
-        prior: Of the shape.
+        prior: The prior of the whole shape.
         draws: Shapes drawn in each round.
-        seed: Of the draws.
+        seed: Seed of the draws.
     """
     likelihood = _Likelihood(log, schedule, end, prior)
     generator = np.random.default_rng(seed)
@@ -234,7 +248,8 @@ def landing_posterior(
     weights = np.exp(log_weights - special.logsumexp(log_weights))
     coefficients, log_ends = likelihood.coefficients(shapes)
     residuals = likelihood.residuals(shapes, weights)
-    moves = np.diff(schedule.path(log.steps))  # after a sudden drop of the rate the law errs most
+    # Behind a sudden drop of the rate the law errs most: no shift is looked for there.
+    moves = np.diff(schedule.path(log.steps))
     is_calm = np.maximum(moves[1:-1], moves[:-2]) < SUDDEN_PATH
     inner = np.where(is_calm, np.abs(residuals[EDGE_BINS:-1]), 0.0)
     return LandingPosterior(
@@ -257,8 +272,8 @@ def finished_shape(
 ) -> tuple[Array, Array] | None:
     """What a finished run alone says of its shape, as mean and covariance; None without draws.
 
-    The prior under which the shape is found is taken out. Directions in which the run adds less
-    than `LEAST_INFORMATION` of that prior, such as the drop under a constant rate, say nothing.
+    The posterior is divided by its prior. In directions in which the run adds too little
+    precision, such as the drop under a constant rate, the variance is set very large.
     """
     posterior = landing_posterior(
         log, schedule, end=end, prior=UNINFORMED, draws=FINISHED_ROUND_DRAWS
@@ -278,7 +293,7 @@ def finished_shape(
 
 
 def _t_draws(generator: np.random.Generator, n_draws: int) -> Array:
-    """Even draws of a t distribution in five dimensions.
+    """Quasi-random draws of a t distribution in five dimensions.
 
     They are a shifted sequence of the golden ratio of six dimensions (Roberts 2018), whose
     quantiles scatter less than those of random draws.
@@ -289,7 +304,7 @@ def _t_draws(generator: np.random.Generator, n_draws: int) -> Array:
 
 
 def _log_density_of_draws(shapes: Array, densities: list[tuple[int, Array, Array]]) -> Array:
-    """Of the mixture of all rounds: t distributions by their number of draws, center and root."""
+    """Log density of all rounds together: t distributions, by number of draws, center and root."""
     logs = []
     for n_draws, center, root in densities:
         white = linalg.solve_triangular(root, (shapes - center).T, lower=True, check_finite=False)
@@ -309,16 +324,17 @@ def _tempered(log_weights: Array) -> Array:
 
 
 class _Likelihood:
-    """The log's density given shapes and drifts, V and V·R integrated.
+    """The log's density given shapes and sizes of the drift, V and V·R integrated out.
 
-    For each drift the means' relative errors have the covariance `drift² A + diag(noise)`, A the
-    clock's; one orthogonal basis diagonalises all of them.
+    The relative errors of the log's means have the covariance `drift² A + diag(noise)`, where A is
+    that of Brownian motion, min(age, age′) in the clock. One basis makes all of them diagonal. In
+    names, v stands for V and u for V·R.
     """
 
     def __init__(self, log: BinnedLog, schedule: RateSchedule, end: float, prior: Prior) -> None:
         self._log, self._schedule, self._end, self._prior = log, schedule, end, prior
         times = clock(schedule, log.steps)
-        self._ages = ages = times - times[0] + FIRST_VARIANCE
+        self._ages = ages = times - times[0] + FIRST_AGE
         self._noise = noise = log.inflation * log.noise**2 / log.counts + 1e-10
         scaled = np.minimum.outer(ages, ages) / np.sqrt(np.outer(noise, noise))
         spreads, vectors = np.linalg.eigh(scaled)
@@ -329,7 +345,8 @@ class _Likelihood:
         self._log_scales = -np.log(variances).sum(axis=0) / 2
         self._log_scales -= (np.log(DRIFT_SDS / DRIFT_MEDIAN) / DRIFT_LOG_SD) ** 2 / 2
         self._ones, self._seen = self._basis.sum(axis=1), self._basis @ log.losses
-        later = basis @ ages  # covariance of the means' errors and any later one, over drift²
+        # The covariance of the means' errors with any later one, and what they predict of it.
+        later = basis @ ages
         self._carried = later[:, None] * self._precisions * DRIFT_SDS**2
         self.known_variances = later**2 @ self._precisions * DRIFT_SDS**4
         progress = schedule.progress(np.array([log.last_step, end]))
@@ -353,7 +370,7 @@ class _Likelihood:
 
     @np.errstate(over="ignore", divide="ignore", invalid="ignore")
     def log_posterior(self, shapes: Array) -> Array:
-        """Shape (shapes, drifts), but for a constant; −inf where the law would rise."""
+        """Log posterior but for a constant, (shapes, drifts); −inf where the law would rise."""
         _, levels, slopes, squares, determinants, *_ = self._solved(shapes)
         ratios = slopes / levels
         is_falling = (ratios > 0) & (levels > 0)
@@ -367,7 +384,7 @@ class _Likelihood:
 
     @np.errstate(over="ignore", divide="ignore", invalid="ignore")
     def coefficients(self, shapes: Array) -> tuple[tuple[Array, ...], Array]:
-        """What a later loss is made of, and ln R_T; all of shape (shapes, drifts).
+        """Coefficients of a later loss, and ln R_T, each (shapes, drifts).
 
         A loss where the curve is g is `V·(1 − k₁) + V·R·(g − k_g) + k_y`; k is what the errors
         seen say of later ones. Given are V, 1 − k₁, V·R, k_g, k_y, the variance of V, its

@@ -6,6 +6,7 @@ import pytest
 
 import extrap
 from extrap.cli import main
+from extrap.records import Recipe
 from tests.monitors import FakeMonitor, remembering
 
 LOG = "step,loss\n25,3.25\n50,3.125\n75,3\n"
@@ -59,6 +60,7 @@ def test_options_reach_the_monitor_and_the_reader(run, built):
     code, out, _ = run(
         *("--once", "--total-steps", "1e4", "--tuned", "lr=0.001", "--level", "0.9"),
         *("--step", "global_step", "--loss", "train_loss"),
+        *("--schedule", "wsd", "--warmup", "0.1", "--decay", "0.3"),
         log="log.jsonl",
         at="width=4096",
     )
@@ -71,6 +73,7 @@ def test_options_reach_the_monitor_and_the_reader(run, built):
         "total_steps": 10_000,
         "tuned": {"lr": 0.001},
         "level": 0.9,
+        "schedule": Recipe(schedule="wsd", warmup=0.1, decay=0.3),
     }
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from extrap.analyses.best_values import best_values
     from extrap.analyses.cascade import cascade
     from extrap.analyses.comparison import compare
-    from extrap.analyses.landing import Landing, judge_landing, land
+    from extrap.analyses.landing import Landing, judge_landing, land, save_landing
     from extrap.analyses.selection import choose_next, select
     from extrap.analyses.sweep.page import report
     from extrap.analyses.sweep.plots import plot_backtest
@@ -88,6 +88,7 @@ __all__ = [
     "read_runs",
     "report",
     "save_forecast",
+    "save_landing",
     "select",
     "tune",
 ]

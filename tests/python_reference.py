@@ -15,7 +15,7 @@ from .pages import ROOT
 PATH = ROOT / "docs" / "reference" / "python.md"
 SECTIONS = {
     "Forecasts": "read_runs forecast fit save_forecast load_forecast report",
-    "Checks": "check best_values backtest Monitor land judge_landing",
+    "Checks": "check best_values backtest Monitor land save_landing judge_landing",
     "Studies": "tune StudySpec Workload Recipe TunedRange Target Command coordinate_check",
     "Plans and costs": "plan cost allocate",
     "More analyses": "compare critical_batch noise_scale NoiseMeter cascade select choose_next "

@@ -19,7 +19,7 @@ MODULES = {
     "extrap.forecasting.planning": "plan",
     "extrap.analyses.best_values": "best_values",
     "extrap.analyses.cascade": "cascade",
-    "extrap.analyses.landing": "Landing judge_landing land",
+    "extrap.analyses.landing": "Landing judge_landing land save_landing",
     "extrap.analyses.selection": "choose_next select",
     "extrap.forecasting.backtesting": "backtest",
     "extrap.forecasting.documents": "load_forecast save_forecast",

@@ -72,6 +72,26 @@ def checked_source_kind(source: str, big: str | None = None) -> str:
     return kind
 
 
+def refuse_options_but(allowed: str, source: str, kind: str) -> None:
+    """Raise where an option on the command line has no effect on a source.
+
+    Args:
+        allowed: Names of the arguments of the options that have one, separated by blanks.
+        source: The source.
+        kind: What it is, for the message.
+
+    Raises:
+        UsageError: There is such an option.
+    """
+    context = click.get_current_context()
+    for option in context.command.params:
+        is_given = context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
+        if isinstance(option, Option) and is_given and option.name not in allowed.split():
+            raise click.UsageError(
+                f"{option.flag} has no effect on {source}, {kind}; leave it out."
+            )
+
+
 def parse_forecast_size(text: str, forecast: Forecast) -> dict[str, float]:
     """Parse a size from `--at`, given in the inputs of the size path or in the size columns."""
     columns = forecast.runs.sizes if forecast.path is None else forecast.path.inputs

@@ -1,7 +1,7 @@
 """Where will a run's loss end? From its own log and the rest of its learning rates.
 
 * `land` — the loss at the end, with an interval.
-* `judge_landing` — the end of a run against a landing that was sealed before.
+* `save_landing`, `judge_landing` — a landing as a sealed file, and the end of the run against it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from extrap.registry import Analysis
 
 if TYPE_CHECKING:
     from extrap.analyses.landing.landing import Landing, land
-    from extrap.analyses.landing.sealed import JudgedLanding, judge_landing
+    from extrap.analyses.landing.sealed import JudgedLanding, judge_landing, save_landing
 
 __all__ = [
     "ANALYSIS",
@@ -21,6 +21,7 @@ __all__ = [
     "Landing",
     "judge_landing",
     "land",
+    "save_landing",
 ]
 
 ANALYSIS = Analysis(
@@ -35,6 +36,6 @@ __getattr__ = on_first_use(
     __name__,
     {
         "landing": "Landing land",
-        "sealed": "JudgedLanding judge_landing",
+        "sealed": "JudgedLanding judge_landing save_landing",
     },
 )

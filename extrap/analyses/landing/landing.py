@@ -57,14 +57,13 @@ from extrap.records.numbers import (
 
 VISIBLE_PATH = 0.05
 """How far the root of the rate has fallen when a log begins to show what the rate adds."""
-_SHARE = Annotated[float, Rule("lie in [0, 1]", lambda share: 0 <= share <= 1)]
-_NUMBERS: dict[str, Any] = {
+NUMBER_RULES: dict[str, Any] = {
     "total_steps": Annotated[
         float, Rule("be above 0 and at most 1e15", lambda steps: 0 < steps <= 1e15)
     ],
     "warmup": Annotated[float, at_least(0)],
     "decay": Annotated[float, at_least(0)],
-    "final": _SHARE,
+    "final": Annotated[float, Rule("lie in [0, 1]", lambda share: 0 <= share <= 1)],
     "cooldown_now": Annotated[
         float, Rule("be a share of all steps, in (0, 1)", lambda share: 0 < share < 1)
     ],
@@ -83,8 +82,8 @@ class Landing:
         loss: Median of the loss at the end; None with a refusal.
         interval: Its interval, at `level`; of a noisy loss that of the mean of the last 2 %.
         level: In (0, 1).
-        present: The loss of late.
-        drop: How much of the way to the end is due to the rate's fall, in the unit of the loss.
+        present: The loss now, without its noise.
+        drop: Loss that the fall of the rate takes away until the end; None if it never falls.
         known_from: First step at which the log shows what the rate adds; None if it never falls.
         width_with_like: Half width of the interval over the loss that a finished run of the recipe
             would leave; None where one is given or the log shows the fall.
@@ -183,10 +182,13 @@ def land(
         et al. 2025, arXiv 2507.02119. The law is in `extrap.fitting.landing.posterior`.
     """
     require_level(level)
-    numbers = (total_steps, warmup, decay, final, cooldown_now, peak)
-    for (name, kind), number in zip(_NUMBERS.items(), numbers, strict=True):
+    numbers = {
+        **{"total_steps": total_steps, "warmup": warmup, "decay": decay, "final": final},
+        **{"cooldown_now": cooldown_now, "peak": peak},
+    }
+    for name, number in numbers.items():
         if number is not None:
-            fitted(number, kind, argument(name))
+            fitted(number, NUMBER_RULES[name], argument(name))
     columns: dict[str, Any] = {
         "step": step,
         "loss": loss,
@@ -315,14 +317,13 @@ def _landing(
         rates=tuple(zip(schedule.steps.tolist(), schedule.shares.tolist(), strict=True)),
         notes=tuple(notes),
     )
-    fitted = fitted_log(log.steps, log.losses, plan.schedule)
-    if isinstance(fitted, str):
-        return replace(result, refusal=fitted)
-    prior = landing_prior(plan.peak)
-    prior = prior_like(finished, schedule, total, prior)
-    posterior = landing_posterior(fitted, schedule, end=total, prior=prior)
-    points = tuple(zip(fitted.steps.tolist(), fitted.losses.tolist(), strict=True))
-    result = replace(result, present=fitted.level, log=points, notes=_notes(result, fitted))
+    means = fitted_log(log.steps, log.losses, plan.schedule)
+    if isinstance(means, str):
+        return replace(result, refusal=means)
+    prior = prior_like(finished, schedule, total, landing_prior(plan.peak))
+    posterior = landing_posterior(means, schedule, end=total, prior=prior)
+    points = tuple(zip(means.steps.tolist(), means.losses.tolist(), strict=True))
+    result = replace(result, present=means.level, log=points, notes=_notes(result, means))
     if posterior is None or (reason := refusal_of(posterior, log.steps)):
         return replace(result, refusal=reason if posterior else UNLIKE_THE_LAW)
     mixture = end_of(posterior, log.steps)
@@ -337,7 +338,7 @@ def _landing(
     )
     is_hidden = result.known_from is not None and now < result.known_from
     if is_hidden and not finished and now < total:
-        width = _width_with_like(posterior, prior, fitted, log, level)
+        width = _width_with_like(posterior, prior, log, level)
         result = replace(result, width_with_like=width)
     ratio = ratio_ending(finished, log, schedule, total, level)
     if ratio is None:
@@ -365,12 +366,12 @@ def _path(posterior: LandingPosterior, level: float) -> list[tuple[float, float,
 
 
 def _width_with_like(
-    posterior: LandingPosterior, prior: Prior, fitted: BinnedLog, log: LoggedRun, level: float
+    posterior: LandingPosterior, prior: Prior, log: LoggedRun, level: float
 ) -> float | None:
     """Half width over the loss with a finished run like this one."""
     mean, _ = posterior.shape
     prior = narrowed(prior, [(mean, DRIFT)])
-    with_one = landing_posterior(fitted, posterior.schedule, end=posterior.end, prior=prior)
+    with_one = landing_posterior(posterior.log, posterior.schedule, end=posterior.end, prior=prior)
     if with_one is None:
         return None
     mixture = end_of(with_one, log.steps)

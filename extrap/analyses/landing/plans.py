@@ -233,10 +233,8 @@ def _inferred(log: LoggedRun, total_steps: float, decay: float | None) -> Plan:
             choices,
         )
     peak = float(log.rates.max())
-    has_fallen = log.rates[-1] < (1 - LEAST_FALL) * peak and log.rate_steps[-1] > _logged_warmup(
-        log
-    )
-    if has_fallen:
+    is_past_warmup = log.rate_steps[-1] > _logged_warmup(log)
+    if is_past_warmup and log.rates[-1] < (1 - LEAST_FALL) * peak:
         matches = [
             plan
             for how, schedule in _candidates(log, total_steps)

@@ -58,10 +58,19 @@ class JudgedLanding:
 
 
 def save_landing(landing: Landing, log: Any, path: str | Path, **columns: Any) -> str:
-    """Write a landing with the hash of its log; returns the content hash.
+    """Write a landing as a sealed JSON file, with the hash of its log.
+
+    Args:
+        landing: What `land` returned.
+        log: The log that it was made from.
+        path: File to write; an earlier, different landing there is kept as `NAME.HASH.json`.
+        **columns: How the log was read, as in `land`.
+
+    Returns:
+        The content hash, 64 hexadecimal digits; the time is not part of it.
 
     Raises:
-        DataError: It is a refusal.
+        DataError: The landing is a refusal.
     """
     if landing.loss is None:
         raise DataError(f"a landing without a forecast is not sealed: {landing.refusal}")

@@ -17,6 +17,7 @@ from extrap.commands.inputs import (
     parse_forecast_size,
     read_big,
     read_table,
+    refuse_options_but,
 )
 from extrap.commands.option_table import FORECAST_OPTIONS, SWEEP_OPTIONS, parse_size
 from extrap.commands.printing import say
@@ -224,7 +225,8 @@ def check_command(
     from extrap.records.seals import sealed_kind
     from extrap.registry import judge_of
 
-    if judge := judge_of(sealed_kind(forecast_or_sweep)):
+    if judge := judge_of(kind := sealed_kind(forecast_or_sweep)):
+        refuse_options_but("loss as_json details", forecast_or_sweep, f"a sealed {kind}")
         judged = judge(forecast_or_sweep, big, options)
         return Printed(judged, code=EXIT_FINE if judged.is_fine else EXIT_DEVIATES)
     from extrap.analyses.sweep.verdicts import ALL_UNDECIDED, check, check_answer, verdicts_blocks

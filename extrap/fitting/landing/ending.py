@@ -23,7 +23,7 @@ from .25, .15 and .08 on the interval score of batch losses is 16.7, 15.8 and 14
 MIN_WARMUPS = 2.0
 """A log shorter than so many warm-ups is in the warm-up."""
 LARGEST_SHIFT = 8.0
-"""A residual of so many robust standard deviations is a shift of level: 1 of 643 sound logs."""
+"""A residual of so many robust standard deviations is a shift of level: 2 of 917 sound logs."""
 WIDEST_END_SHARE, LOWEST_END_SHARE = 0.6, 0.2
 """An interval wider than this share of the loss, or down to this share of it, says nothing."""
 LEAST_TAIL_NOISE, END_SHARE = 0.01, 0.02

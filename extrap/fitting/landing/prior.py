@@ -74,8 +74,9 @@ OTHERS = (
         (0.0, -0.4, *[0.0] * 13),
     ),
 )
-"""Perceptrons, images and chess; and anything, where what the rate adds is known better as a share
-of the loss than as one of what is left to learn."""
+"""Perceptrons, images and chess, as fitted to runs of Qiu et al. 2025 (arXiv 2507.02119), none of
+which is among those of `benchmarks.landings`; and anything, where what the rate adds is known
+better as a share of the loss than as one of what is left to learn."""
 UNINFORMED = (
     component(1.0, (-2.8, -0.8, -0.2, -5.9, 0.74, 0.04), (1.5, 0.4, 1.2, 1.0, 0.2, 0.25)),
 )

@@ -69,7 +69,8 @@ class RateSchedule:
         """The schedule through rates at steps, up to the end; the last one is held to there.
 
         Raises:
-            ValueError: No rate is positive, or one is not a number; or they begin late.
+            ValueError: No rate is positive, or one is not a number.
+            DataError: They begin after a tenth of the run.
         """
         steps, rates = np.asarray(steps, dtype=float), np.asarray(rates, dtype=float)
         if not (len(rates) and np.isfinite(rates).all() and rates.max() > 0):
@@ -150,7 +151,18 @@ def named_schedule(
     decay: float | None = None,
     final: float = 0.0,
 ) -> RateSchedule:
-    """A schedule by its name in `Recipe`, or of a recipe, stretched to so many steps."""
+    """A schedule by its name in `Recipe`, or of a recipe, stretched to so many steps.
+
+    Args:
+        schedule: The name, or the recipe, whose own warm-up and decay then count.
+        total_steps: Last step, in any unit.
+        warmup: Steps of the warm-up, or below 1 their share.
+        decay: Steps of the last decay of `"wsd"`, or below 1 their share.
+        final: Last rate over the peak.
+
+    Raises:
+        ValueError: The name is unknown, a number is out of range, or `"wsd"` has no decay.
+    """
     total = max(round(total_steps), N_KNOTS)  # few are epochs or billions of tokens
     unit = total_steps / total if total_steps < N_KNOTS else 1.0
     if isinstance(schedule, Recipe):

@@ -60,6 +60,13 @@ def test_check_refuses_another_log(called, logs):
     assert called("check", "landing.json", "other.csv")[0] == 2
 
 
+def test_an_option_for_sweeps_is_refused_for_a_landing(called, logs):
+    called("land", "half.csv", *PLAN, "--save", "landing.json")
+    code, _, error = called("check", "landing.json", "whole.csv", "--tolerance", "0.1")
+    assert code == 2
+    assert "--tolerance has no effect on landing.json, a sealed landing" in error
+
+
 @pytest.mark.parametrize("place", range(4))
 def test_each_plan_that_is_offered_works_as_pasted(called, logs, place):
     code, _, error = called("land", "without.csv", "--total-steps", str(TOTAL))

@@ -190,12 +190,12 @@ def test_a_finished_run_narrows_the_end_before_the_cooldown(before_cooldown):
 
 
 def test_finished_runs_at_a_constant_rate_say_nothing_of_the_drop(before_cooldown):
-    """The interval before a cooldown is that of the drop, which they have not seen."""
+    """The interval before a cooldown is that of the drop, which none of them saw: no narrower."""
     log, alone = before_cooldown
     constant = [run_log("constant", seed=20 + seed) for seed in range(8)]
     given = land(log, **WSD, like=constant)
     widths = [landing.interval.upper - landing.interval.lower for landing in (alone, given)]
-    assert widths[1] > 0.6 * widths[0]
+    assert widths[1] >= widths[0]
 
 
 def test_a_rate_that_never_falls_drops_nothing():

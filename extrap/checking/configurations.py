@@ -116,8 +116,8 @@ class Configuration:
         excess: Cost of its tuned values if the optimum lies where the forecast has it; None where
             a value is unknown.
         expected_cost: Mean cost of its tuned values over where the optimum may lie.
-        unjudged: `failed`, `pruned`, `below-sweep` or `loss-refused` where nothing can be said of
-            it; else None.
+        unjudged: `failed`, `pruned`, `below-sweep`, `other-horizon` or `loss-refused` where
+            nothing can be said of it; else None.
         tuned_cost: What its tuned values cost by the losses; None where that is unknown.
         p_value: Two-sided, of its mean deviation from the law; None where no loss is tested.
         p_adjusted: `p_value` adjusted for the number of configurations (Holm 1979).
@@ -213,7 +213,9 @@ def build_configurations(
     for i, row in enumerate(rows):
         is_alone = i in shapes or str(row["seed"]).startswith(WITHOUT_SEED)
         settings = tuple(condition_text(row[name]) for name in columns)
-        groups[sizes[i], row["status"], settings, i if is_alone else None].append(i)
+        size = dict(zip(runs.sizes, sizes[i], strict=True))
+        horizon = other_horizon(forecast, row, size)
+        groups[sizes[i], row["status"], settings, horizon, i if is_alone else None].append(i)
     expected = {
         size: _AtSize(
             forecast, dict(zip(runs.sizes, size, strict=True)), n_runs=n_runs, one_sided=one_sided
@@ -334,7 +336,7 @@ def _configurations(
             octaves=octaves,
             excess=excess,
             expected_cost=0.0 if excess is None else expected.expected_cost(octaves),
-            unjudged=_why_unjudged(expected, first["status"]),
+            unjudged=_why_unjudged(expected, first),
         )
 
 
@@ -404,14 +406,33 @@ def _by_agreement(
     ]
 
 
-def _why_unjudged(expected: _AtSize, status: str) -> str | None:
+def _why_unjudged(expected: _AtSize, row: Mapping[str, Any]) -> str | None:
     """The code of why nothing can be said of a configuration."""
-    if status in ("pruned", "failed"):
-        return status
+    if (status := row["status"]) in ("pruned", "failed"):
+        return str(status)
     sizes = [optimum.size for optimum in expected.forecast.optima]
     if any(value < min(size[c] for size in sizes) for c, value in expected.point.size.items()):
         return "below-sweep"
+    if other_horizon(expected.forecast, row, expected.point.size) is not None:
+        return "other-horizon"
     return "loss-refused" if "loss" in expected.point.refusals else None
+
+
+def other_horizon(
+    forecast: Forecast, row: Mapping[str, Any], size: Mapping[str, float]
+) -> float | None:
+    """How long a finished run trained, where the sweep has another horizon at its size.
+
+    Args:
+        forecast: Of the sweep.
+        row: The run.
+        size: Its size.
+    """
+    horizon = forecast.horizon
+    if horizon is None or horizon.amount is None or row["status"] != "complete":
+        return None
+    amount = known_number(row.get(horizon.column))
+    return None if amount is None or horizon.is_at(size, amount) else amount
 
 
 def _differing(row: Mapping[str, Any], recipe: Mapping[str, str]) -> dict[str, tuple[str, str]]:

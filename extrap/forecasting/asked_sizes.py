@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from numbers import Real
 
 from extrap.errors import argument
+from extrap.reading.names import kind_of, known_name
 from extrap.records import SizePath
+from extrap.records.numbers import format_quantity, name_size
+from extrap.records.settings import Setting
 
 AnySizes = float | Mapping[str, float] | Iterable[float | Mapping[str, float]]
 """One or several sizes."""
@@ -22,11 +25,13 @@ class SizeAxes:
         columns: The size columns.
         smallest: Size column → the smallest fitted size.
         path: Formulas of the columns in other names, or None.
+        horizon: How long runs train, where that is no size of its own; or None.
     """
 
     columns: tuple[str, ...]
     smallest: Mapping[str, float]
     path: SizePath | None
+    horizon: Setting | None = None
 
     def several(self, sizes: AnySizes) -> list[dict[str, float]]:
         """One or several sizes, each a number or a mapping, by their names.
@@ -57,13 +62,74 @@ class SizeAxes:
             )
         return {columns[0]: value}
 
+    def apart(self, size: Mapping[str, float]) -> tuple[dict[str, float], float | None]:
+        """A size without its horizon, and that horizon where the sweep never varied it.
+
+        Tokens per parameter become tokens where the parameters are known.
+        """
+        size = self._with_tokens(size)
+        if self.horizon is None:
+            return size, None
+        names = [c for c in size if c not in self._names and self._is_horizon(c)]
+        if len(names) != 1:
+            return size, None
+        amount = size.pop(names[0])
+        if set(size) != set(self.columns) or not isinstance(amount, Real):
+            return {**size, names[0]: amount}, None  # `checked` says what is wrong
+        return size, None if self.horizon.is_at(size, float(amount)) else float(amount)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """What a size may be given by, the horizon apart."""
+        return self.columns if self.path is None else (*self.columns, *self.path.inputs)
+
+    def _is_horizon(self, column: str) -> bool:
+        """Whether a name is that of the horizon, or means the same."""
+        assert self.horizon is not None
+        if column == self.horizon.column:
+            return True
+        if self.horizon.role == "tokens":
+            return kind_of(column) == kind_of(self.horizon.column) or column == "D"
+        return known_name(column) == known_name(self.horizon.column)
+
+    def _with_tokens(self, size: Mapping[str, float]) -> dict[str, float]:
+        """With tokens in the place of tokens per parameter."""
+        ratio = [c for c in size if c not in self._names and kind_of(c) == "ratio"]
+        params = [c for c in size if kind_of(c) == "params" or c == "N"]
+        if len(ratio) != 1 or len(params) != 1:
+            return dict(size)
+        tokens = [c for c in self.columns if kind_of(c) == "tokens" or c == "D"]
+        column = tokens[0] if tokens else self.horizon.column if self.horizon else ratio[0]
+        of_params = size[params[0]]
+        rest = {c: v for c, v in size.items() if c != ratio[0]}
+        return rest if column in rest else {**rest, column: size[ratio[0]] * of_params}
+
+    def never_varied(self, size: Mapping[str, float], amount: float) -> str:
+        """Why nothing is forecast at a size with another horizon than the sweep's."""
+        assert self.horizon is not None
+        column, of_sweep = self.horizon.column, self.horizon.value(size)
+        if of_sweep is None or self.horizon.powers:
+            was = f"{column} followed the size in every run of the sweep"
+            if of_sweep is not None:
+                was += f" ({format_quantity(of_sweep)} at {name_size(size)})"
+        else:
+            was = f"{column} was {format_quantity(of_sweep)} in every run of the sweep"
+        return (
+            f"{was}, which says nothing of {format_quantity(amount)}; tune the small sizes at two "
+            "other horizons"
+        )
+
     def checked(self, size: Mapping[str, float]) -> dict[str, float]:
         """The size columns of a size, none below the smallest fitted one.
 
         Raises:
-            ValueError: A column is missing, unknown, or out of range.
+            ValueError: A column is missing, unknown, or out of range, or the horizon is one that
+                the sweep never varied.
             TypeError: A value is no number.
         """
+        size, other_horizon = self.apart(size)
+        if other_horizon is not None:
+            raise ValueError(f"{self.never_varied(size, other_horizon)}.")
         expected = ", ".join(self.columns)
         for name, value in size.items():
             if not isinstance(value, Real):

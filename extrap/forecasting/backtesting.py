@@ -15,9 +15,10 @@ import pandas as pd
 from extrap.errors import DataError, ExtrapError, argument
 from extrap.fitting.one_thread import one_thread
 from extrap.fitting.splits import Split, rolling_origin
+from extrap.fitting.transfer_rules import cost_of_rules
 from extrap.forecasting import Forecast, forecast
 from extrap.reading.reader import ReadingKeywords, as_runs
-from extrap.records import Interval, Optimum, Runs, Shown
+from extrap.records import Interval, Optimum, RuleRegret, Runs, Shown
 from extrap.records.codec import document, shape
 from extrap.records.fields import ROUNDING
 
@@ -49,6 +50,8 @@ class Holdout:
         last_deviation: observed / last_value − 1.
         tuned_octaves: Tuned column → log2(optimum found / optimum predicted); None where one of
             them has no point estimate.
+        rules: What the fitted law and known rules, from the fitted sizes, say of the tuned values,
+            and what following them would cost by all runs of the sweep; cheapest first.
     """
 
     size: Mapping[str, float]
@@ -64,6 +67,7 @@ class Holdout:
     last_value: float | None
     last_deviation: float | None
     tuned_octaves: Mapping[str, float | None]
+    rules: tuple[RuleRegret, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -116,6 +120,29 @@ class Backtest(Shown):
         rows = [_summarised(label, group) for label, group in groups if group]
         table = pd.DataFrame([*rows, _summarised("all", self.holdouts)])
         return table.astype({"last_value_rms_error": float, "skill": float})
+
+    def rule_costs(self) -> pd.DataFrame:
+        """One row per tuned column and rule, that of the fitted law among them, cheapest first.
+
+        Columns: `tuned`, `rule`, `n` (held-out sizes), `mean_cost` and `largest_cost` (log excess
+        over the best value there), `rms_octaves` (from the optimum there).
+        """
+        rules = [asdict(rule) for holdout in self.holdouts for rule in holdout.rules]
+        columns = ["tuned", "rule", "n", "mean_cost", "largest_cost", "rms_octaves"]
+        if not rules:
+            return pd.DataFrame(columns=columns)
+        table = (
+            pd.DataFrame(rules)
+            .assign(square=lambda frame: frame["octaves"] ** 2)
+            .groupby(["tuned", "rule"], sort=False)
+            .agg(
+                n=("value", "count"),
+                mean_cost=("expected_regret", "mean"),
+                largest_cost=("expected_regret", "max"),
+                rms_octaves=("square", lambda squares: math.sqrt(squares.mean())),
+            )
+        )
+        return table.reset_index().sort_values(["tuned", "mean_cost"], ignore_index=True)
 
 
 @one_thread
@@ -198,7 +225,7 @@ def _predict(
     holdouts, reasons = [], []
     for optimum in held_out:
         try:
-            holdouts.append(_hold(fitted, optimum, dof=whole.noise.own_dof))
+            holdouts.append(_hold(fitted, optimum, whole=whole))
         except (ExtrapError, ValueError) as error:  # a law can leave the range of losses
             reasons.append(str(error))
     return holdouts, reasons
@@ -219,8 +246,8 @@ def _at_sizes(sweep: Runs, sizes: Sequence[Mapping[str, float]]) -> Runs:
     )
 
 
-def _hold(fitted: Forecast, optimum: Optimum, *, dof: int) -> Holdout:
-    """Hold the loss the whole sweep shows at a size against a forecast from other sizes."""
+def _hold(fitted: Forecast, optimum: Optimum, *, whole: Forecast) -> Holdout:
+    """Hold what the whole sweep shows at a size against a forecast from other sizes."""
     size, observed = dict(optimum.size), optimum.loss
     prediction = None if fitted.doubt_loss(size) is not None else fitted.predict_loss(size)
     if observed is None or not optimum.bracketed:
@@ -239,7 +266,7 @@ def _hold(fitted: Forecast, optimum: Optimum, *, dof: int) -> Holdout:
     se = optimum.paired_loss_se
     log_se = None if se is None else se / observed
     if log_se is not None:  # in place of the noise of a single run
-        prediction = replace(prediction, run=((log_se**2, max(dof, 1)),))
+        prediction = replace(prediction, run=((log_se**2, max(whole.noise.own_dof, 1)),))
     predicted, last = math.exp(prediction.log_loss), _last_value(fitted, size)
     return Holdout(
         size=size,
@@ -258,7 +285,16 @@ def _hold(fitted: Forecast, optimum: Optimum, *, dof: int) -> Holdout:
         last_value=last,
         last_deviation=None if last is None else observed / last - 1,
         tuned_octaves=_tuned_octaves(fitted, optimum),
+        rules=_rules(fitted, whole, size),
     )
+
+
+def _rules(fitted: Forecast, whole: Forecast, size: Mapping[str, float]) -> tuple[RuleRegret, ...]:
+    """What rules and the law of some sizes say at a larger one, at its cost by the whole sweep."""
+    values, truth = fitted.values_at(size), whole.values_at(size)
+    if values is None or truth is None or not fitted.is_tuned_at(size):
+        return ()
+    return cost_of_rules(truth, fitted.rule_values(size, values.recommendation.tuned))
 
 
 def _last_value(fitted: Forecast, size: Mapping[str, float]) -> float | None:
@@ -285,7 +321,7 @@ def _tuned_octaves(fitted: Forecast, optimum: Optimum) -> dict[str, float | None
 
 
 def _row(holdout: Holdout) -> dict[str, Any]:
-    nested = ("size", "predicted_pi", "covered", "tuned_octaves")
+    nested = ("size", "predicted_pi", "covered", "tuned_octaves", "rules")
     row = {**holdout.size, **{k: v for k, v in asdict(holdout).items() if k not in nested}}
     row["predicted_pi_lower"], row["predicted_pi_upper"] = holdout.predicted_pi
     row |= {f"covered_{100 * level:g}": inside for level, inside in holdout.covered.items()}
@@ -331,6 +367,7 @@ shape(
     add={
         "data_hash": lambda backtested: backtested.runs.data_hash(),
         "summary": lambda backtested: backtested.summary(),
+        "rules": lambda backtested: backtested.rule_costs(),
         "n_failed": lambda backtested: backtested.n_failed,
         "failures": lambda backtested: [{"reason": why, "n": n} for why, n in backtested.failures],
     },

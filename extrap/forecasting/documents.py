@@ -51,6 +51,7 @@ CHECKED_COLUMNS = ("epochs", "batch_size", "flops")
 """Columns beyond those a fit depends on that a check of larger runs asks for."""
 
 
+shape(Forecast, later=("settings",))
 shape(CurvatureTest, add={"bends": lambda test: test.bends})
 
 
@@ -69,6 +70,11 @@ def forecast_document(forecast: Forecast, points: Sequence[Point]) -> dict[str, 
             "local_weight": None if model is None else model.local_weight,
             "discrepancy": None if model is None else model.discrepancy,
             "curvature": forecast.curvature(),
+            **(
+                {}
+                if (timescale := _timescale(forecast, points)) is None
+                else {"timescale": timescale}
+            ),
             "divergence": _divergence(forecast),
             "runs": forecast.runs.counts(),
             "notes": forecast.runs.notes,
@@ -77,6 +83,13 @@ def forecast_document(forecast: Forecast, points: Sequence[Point]) -> dict[str, 
             "created": forecast.created,
         }
     )
+
+
+def _timescale(forecast: Forecast, points: Sequence[Point]) -> dict[str, Any]:
+    """That of AdamW at the last point; nothing where it is not known."""
+    sizes = [p.size for p in points if set(p.size) == set(forecast.runs.sizes)]
+    timescale = forecast.timescale(**sizes[-1]) if sizes else None
+    return {} if timescale is None else {"timescale": timescale}
 
 
 def verdicts_document(

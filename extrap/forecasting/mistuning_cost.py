@@ -133,7 +133,7 @@ def cost(
         "price": price,
     }
     values = _check(tuned, forecast.runs, **numbers)
-    point = forecast.at(**at) if isinstance(at, Mapping) else forecast.at(at)
+    point = forecast.point(forecast.sizes(at)[0])
     if refused := [f"refused-{name}: {why}" for name, why in point.refusals.items()]:
         raise DataError(f"a cost needs the forecast of a tuned run, got {'; '.join(refused)}.")
     advised, loss = point.recommendation, point.loss

@@ -43,8 +43,15 @@ from extrap.fitting.surface.remedies import name_remedy
 from extrap.fitting.surface.surface import Surface, fit_surfaces
 from extrap.fitting.surface.sweep_arrays import LOG2_DECIMALS, arrays_of
 from extrap.fitting.surface.tuned_values import TunedValues
-from extrap.fitting.transfer_rules import compare_rules, compute_of
+from extrap.fitting.transfer_rules import (
+    RuleValue,
+    compute_of,
+    cost_of_rules,
+    values_of_rules,
+    values_over_horizons,
+)
 from extrap.forecasting.asked_sizes import AnySizes, SizeAxes, path_to
+from extrap.forecasting.settings import settings_of
 from extrap.forecasting.sweep_laws import (
     fit_curves,
     fit_laws,
@@ -52,6 +59,7 @@ from extrap.forecasting.sweep_laws import (
     pinned_slopes,
     slopes_by_column,
 )
+from extrap.forecasting.timescale import Timescale, timescale_of
 from extrap.laws.base import Array
 from extrap.reading.losses import is_perplexity
 from extrap.reading.names import kinds_of
@@ -64,14 +72,16 @@ from extrap.records import (
     Optimum,
     Point,
     Remedy,
+    RuleRegret,
     Runs,
     Shown,
     SizePath,
 )
 from extrap.records.fields import require_level
-from extrap.records.flags import IMPRECISE, REFUSED, Flag
+from extrap.records.flags import IMPRECISE, NEVER_VARIED, REFUSED, Flag
 from extrap.records.numbers import format_quantity
 from extrap.records.results import Outlier, outlier_flags
+from extrap.records.settings import Setting, horizon_of
 
 FAR_EXTRAPOLATION = 8.0
 """Beyond this extrapolation ratio an interval is conditional on no new regime setting in."""
@@ -104,6 +114,7 @@ class Forecast(Shown):
         prior: `"published"` or `"none"`, as it was asked for.
         flags: Named reasons to doubt every point.
         created: When it was made, UTC, ISO 8601.
+        settings: What the runs have in common at each size, such as their tokens.
     """
 
     runs: Runs
@@ -118,6 +129,7 @@ class Forecast(Shown):
     curves: ReferenceCurves | None = None
     path: SizePath | None = None
     prior: str = "none"
+    settings: tuple[Setting, ...] = ()
 
     @property
     def loss_laws(self) -> tuple[tuple[Fit, float], ...]:
@@ -147,7 +159,9 @@ class Forecast(Shown):
         Args:
             value: The size, where there is one size column, or one input of the path.
             size: One positive number per size column, not below the smallest fitted one; or one
-                per input of the path.
+                per input of the path. A horizon may be named beside them, `tokens=3e11`: where
+                the sweep never varied it nothing is forecast, and `rules` hold what known rules
+                say.
 
         Raises:
             ValueError: A size column is missing, unknown, or out of range.
@@ -158,9 +172,40 @@ class Forecast(Shown):
             >>> made.at(1024) == made.at(width=1024)
             True
         """
-        size = self._axes.named(value, size)
-        point = self.point(self._axes.checked(size))
+        size, other_horizon = self._axes.apart(self._axes.named(value, size))
+        checked = self._axes.checked(size)
+        if other_horizon is not None:
+            return self._never_varied(checked, other_horizon)
+        point = self.point(checked)
         return point if set(size) == set(point.size) else replace(point, path_inputs=dict(size))
+
+    def _never_varied(self, size: Mapping[str, float], amount: float) -> Point:
+        """At a horizon that the sweep never varied: no forecast, only what known rules say."""
+        assert self.horizon is not None
+        point = self.point(size)
+        advised = {name: v for name, v in point.recommended.items() if v is not None}
+        values = values_over_horizons(size, advised, self.settings, amount=amount)
+        nothing = dict.fromkeys(self.runs.tuned, NOT_GIVEN)
+        why = self._axes.never_varied(size, amount)
+        return Point(
+            size={**size, self.horizon.column: amount},
+            loss=None,
+            loss_ci=Interval(),
+            loss_pi=Interval(),
+            tuned=nothing,
+            recommended=dict.fromkeys(nothing),
+            extrapolation_ratio=point.extrapolation_ratio,
+            rules=tuple(
+                RuleRegret(rule=key, tuned=name, value=v, octaves=None, expected_regret=None)
+                for key, name, v in values
+            ),
+            flags=(*self.flags, Flag(NEVER_VARIED, why)),
+        )
+
+    @property
+    def horizon(self) -> Setting | None:
+        """How long the runs train, where that is no size of its own; or None."""
+        return horizon_of(self.settings)
 
     @one_thread
     def point(self, size: Mapping[str, float]) -> Point:
@@ -227,9 +272,35 @@ class Forecast(Shown):
             recommendation=advised,
             transfer=values.keep(self.optima),
             kept_smallest=values.keep(self.optima, from_largest=False),
-            rules=compare_rules(values, self.optima),
+            rules=cost_of_rules(values, self.rule_values(size, advised.tuned)),
         )
         return with_values, doubts
+
+    def timescale(self, value: float | None = None, /, **size: float) -> Timescale | None:
+        """AdamW's timescale of the best values at a size; None where the columns do not give it.
+
+        Args:
+            value: The size, as in `at`.
+            size: The same.
+
+        Raises:
+            ValueError: As `at`; or a horizon that the sweep never varied.
+        """
+        values = self.values_at(self._axes.checked(self._axes.named(value, size)))
+        if self.surface is None or values is None:
+            return None
+        return timescale_of(self.surface, values, self.settings, sizes=self.runs.sizes)
+
+    def rule_values(
+        self, size: Mapping[str, float], recommended: Mapping[str, float]
+    ) -> tuple[RuleValue, ...]:
+        """What the fitted law and known rules say of the tuned values at a size.
+
+        Args:
+            size: Size column → value.
+            recommended: Tuned column → what the fitted law says.
+        """
+        return values_of_rules(size, self.optima, recommended, self.settings)
 
     def values_at(self, size: Mapping[str, float]) -> TunedValues | None:
         """What is known of the tuned values at a size, refused or not; None where none is tuned.
@@ -625,7 +696,7 @@ class Forecast(Shown):
     def _axes(self) -> SizeAxes:
         columns = self.runs.sizes
         smallest = {c: min(o.size[c] for o in self.optima) for c in columns}
-        return SizeAxes(columns=columns, smallest=smallest, path=self.path)
+        return SizeAxes(columns=columns, smallest=smallest, path=self.path, horizon=self.horizon)
 
     def _fitted_range(self) -> dict[str, tuple[float, float]]:
         if self.loss_model is not None:
@@ -744,6 +815,7 @@ def _fit_forecast(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         path=path,
         prior=prior,
+        settings=settings_of(runs.of_stage("tune")),
     )
 
 

@@ -37,8 +37,9 @@ from extrap.reading.names import (
     known_name,
     split_words,
 )
-from extrap.reading.roles import MOST_CHOICES_OFFERED, ONE_AMOUNT, TRIED, tried_share
+from extrap.reading.roles import MOST_CHOICES_OFFERED, TRIED, tried_share
 from extrap.records import ROLES, WITHOUT_SEED, Runs, condition_text
+from extrap.records.settings import ONE_AMOUNT
 
 COST_COLUMNS = split_words("loss_se noise_scale flops wall_s updates n_params seed_sd n_seeds")
 """Columns with a fixed meaning that set nothing."""

@@ -93,6 +93,8 @@ TOTAL_STEP_NAMES = split_words(
     "max_steps total_steps num_training_steps train_steps num_steps n_steps"
 )
 """Settings of a trainer: the steps of the whole run."""
+STEP_COUNT_NAMES = ("steps", "updates", *TOTAL_STEP_NAMES)
+"""Names of the number of steps of a whole run in a table of runs."""
 LOGGED_STEP_NAMES = split_words(
     "_step step global_step trainer/global_step train/global_step iteration iter epoch train/epoch"
 )

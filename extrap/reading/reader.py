@@ -46,7 +46,12 @@ from extrap.reading.names import (
 from extrap.reading.replicates import count_notes, read_seeds, without_copies
 from extrap.reading.request import Request, Where
 from extrap.reading.roles import Parts, infer_parts, sentence
-from extrap.reading.selecting import is_one_value, selected_rows, with_definitions
+from extrap.reading.selecting import (
+    expanded,
+    is_one_value,
+    selected_rows,
+    with_definitions,
+)
 from extrap.reading.settings import number_in
 from extrap.reading.sources import find_runs
 from extrap.reading.trackers.histories import check_rows_are_runs
@@ -161,7 +166,8 @@ def read_runs(
         final: The final loss of a curve: `last`, `best`, `tail` (the mean of its last 5 %) or
             `tail:SHARE`. A table without curves has last losses only.
         let: New columns by formula, `"lr_mult = lr * width / 256"`, in this order, before any
-            other column is looked for.
+            other column is looked for; `"tau"` alone is the timescale of AdamW as a share of the
+            run, `batch_size_tokens / (lr * weight_decay * tokens)`.
         maximise: Metrics that are better when larger. Where the loss is one of them it becomes
             1 − x of a share in [0, 1], −x of what is below 0; other metrics need a formula.
         where: Column → the value of the rows to read, or a list of values.
@@ -221,9 +227,11 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
         ignored = pooled = request.ignore
         if not may_mix:
             ends = filter(is_progress, map(str, runs.to_frame())) if request.partial else ()
-            may_vary = (*ignored, *ends)
+            determined = _determined(runs, expanded(request.let, have, contents.where))
+            may_vary = (*ignored, *ends, *determined)
             is_untuned = tuned is not None and not runs.tuned
             pooled = refuse_mixtures(runs, ignored=may_vary, is_untuned=is_untuned)
+            pooled = tuple(name for name in pooled if name not in determined)
         notes = [note(POOLED, name) for name in pooled if name in ignored]
         runs = replace(runs, notes=(*runs.notes, *notes))
     has_found_loss = loss is None and parts.loss not in contents.losses
@@ -323,6 +331,18 @@ def _opened(source: Any, request: Request) -> tuple[Contents, Request, list[str]
     return contents, request, [*contents.notes, *notes, *where_notes], [*as_read, *unit_notes]
 
 
+def _determined(runs: Runs, let: Iterable[str]) -> tuple[str, ...]:
+    """Columns that follow from the sizes and tuned values by a formula: the one that is left."""
+    played, frame, columns = {*runs.sizes, *runs.tuned}, runs.to_frame(), list[str]()
+    for text in let:
+        name, formula = parse_definition(text)
+        left = [c for c in formula.names if c not in played and c in frame]
+        left = [c for c in left if frame[c].nunique() > 1]
+        if name in played and len(left) == 1:
+            columns += left
+    return tuple(columns)
+
+
 def _with_names(request: Request, renamed: Mapping[str, str]) -> Request:
     """The request with the names that columns have now."""
     names = renamed_in(request, ("size", "tune", "ignore", "conditions", "split"), renamed)
@@ -346,7 +366,7 @@ def _applicable(contents: Contents, request: Request) -> tuple[Request, list[str
         else:
             rename[old] = new
             have.append(new)
-    for text in request.let:
+    for text in expanded(request.let, have, contents.where):
         name, formula = parse_definition(text)
         is_there = name in have and name not in formula.names
         if text in optional and (is_there or any(map(lacks, formula.names))):

@@ -71,7 +71,10 @@ class Request:
         "Final loss of a curve: last, best, tail (mean of the last 5 %) or tail:0.1.",
     )
     let: tuple[str, ...] = _option(
-        (), "FORMULA...", 'New column, e.g. "lr_mult = lr * width / 256" (repeatable, in order).'
+        (),
+        "FORMULA...",
+        'New column, e.g. "lr_mult = lr * width / 256", or tau, the timescale of AdamW '
+        "(repeatable, in order).",
     )
     maximise: tuple[str, ...] = _option(
         (),

@@ -67,6 +67,7 @@ from extrap.reading.settings import words_in_names
 from extrap.reading.wide_tables import check_wide
 from extrap.records import condition_text
 from extrap.records.notes import USING, note
+from extrap.records.settings import ONE_AMOUNT
 
 BoolArray = NDArray[np.bool_]
 TRIED = 3
@@ -79,8 +80,6 @@ N_LOSS_CELLS = 2000
 """Cells by which a column is known to hold numbers."""
 SHARE_OF_ONE_AMOUNT = 0.75
 """Share of the runs of a size with one amount of data, beyond which it is the amount."""
-ONE_AMOUNT = 1.1
-"""Data within this factor are one amount."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,20 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from extrap.errors import DataError, shown
+from extrap.errors import DataError, argument, shown
 from extrap.expressions import parse_definition
 from extrap.reading.cells import is_empty, read_numbers
 from extrap.reading.columns import require_column
+from extrap.reading.names import (
+    DECAY_NAMES,
+    RATE_NAMES,
+    STEP_COUNT_NAMES,
+    TOKEN_BATCH_NAMES,
+    TOKEN_NAMES,
+    known_name,
+)
 from extrap.reading.request import Where
 from extrap.records import condition_text
 from extrap.records.numbers import counted
 
 MOST_VALUES_LISTED = 8
 """Values of a column that an error lists."""
+
+
+TAU = "tau"
+"""Name, alone in the place of a formula, of AdamW's timescale as a share of the run."""
+
+
+def expanded(texts: Iterable[str], have: Sequence[str], where: str) -> tuple[str, ...]:
+    """Formulas, with that of a timescale in the place of `tau`.
+
+    `tau = batch / (lr * weight_decay * tokens)`, the batch in tokens; or of steps,
+    `tau = 1 / (lr * weight_decay * steps)`. It has no unit: 1 is the whole run.
+
+    Raises:
+        DataError: A column that it needs is missing.
+
+    References:
+        Wang, Aitchison (2024), arXiv 2405.13698, Eq. 4; Bergsma et al. (2025), arXiv 2505.13738.
+
+    Example:
+        >>> expanded(["tau"], ["lr", "wd", "steps", "loss"], "runs.csv")
+        ('tau = 1 / (lr * wd * steps)',)
+    """
+    return tuple(_timescale(have, where) if text.strip() == TAU else text for text in texts)
+
+
+def _timescale(have: Sequence[str], where: str) -> str:
+    """The formula of `tau` in the columns of a table."""
+
+    def named(names: Sequence[str]) -> str | None:
+        columns = (c for name in names for c in have if known_name(c) == name)
+        return next((c if c.isidentifier() else f"`{c}`" for c in columns), None)
+
+    rate, decay = named(RATE_NAMES), named(DECAY_NAMES)
+    batch, steps = named(TOKEN_BATCH_NAMES), named(STEP_COUNT_NAMES)
+    tokens = named([name for name in TOKEN_NAMES if "token" in name])
+    above, length = (batch, tokens) if batch and tokens else ("1", steps)
+    missing = [
+        name
+        for name, column in (
+            ("lr", rate),
+            ("weight_decay", decay),
+            ("steps (or batch_size_tokens and tokens)", length),
+        )
+        if column is None
+    ]
+    if missing:
+        raise DataError(
+            f"the timescale tau is batch / (lr * weight_decay * tokens), and {where} has no "
+            f"{' and no '.join(missing)}; rename the columns so ({argument('rename', ...)}), or "
+            "write the formula."
+        )
+    return f"{TAU} = {above} / ({rate} * {decay} * {length})"
 
 
 def with_definitions(table: pd.DataFrame, texts: Iterable[str], where: str) -> pd.DataFrame:
@@ -30,7 +90,7 @@ def with_definitions(table: pd.DataFrame, texts: Iterable[str], where: str) -> p
         DataError: It replaces a column by another one, or speaks of one that is missing or holds
             no numbers.
     """
-    for text in texts:
+    for text in expanded(texts, list(map(str, table.columns)), where):
         name, formula = parse_definition(text)
         have = [str(c) for c in table.columns]
         if name in have and name not in formula.names:

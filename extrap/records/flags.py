@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 REFUSED, IMPRECISE, FLAT = "refused", "imprecise", "flat"
+NEVER_VARIED = "never-varied"
+"""Code of a target at a horizon that the sweep never varied."""
 OF_COLUMN = (REFUSED, IMPRECISE, FLAT)
 """Codes of flags that concern one column, or the loss, whose name follows a dash."""
 WITHOUT_COLUMN = ("flat-only",)

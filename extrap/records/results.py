@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from extrap.records.codec import document, shape
 from extrap.records.confidence import Confidence, grade
-from extrap.records.flags import IMPRECISE, REFUSED, Flag
+from extrap.records.flags import IMPRECISE, NEVER_VARIED, REFUSED, Flag
 from extrap.records.intervals import NOWHERE, Interval
 from extrap.records.numbers import (
     counted,
@@ -283,16 +283,17 @@ class RuleRegret:
         rule: Key of the rule.
         tuned: Tuned column.
         value: What the rule says.
-        octaves: log2(value / predicted optimum).
+        octaves: log2(value / predicted optimum); None where no optimum is predicted, as at a
+            horizon that the sweep never varied.
         expected_regret: Expected log excess over a tuned run, over where the optimum may lie; the
-            other tuned values at their predicted optimum.
+            other tuned values at their predicted optimum. None as above.
     """
 
     rule: str
     tuned: str
     value: float
-    octaves: float
-    expected_regret: float
+    octaves: float | None
+    expected_regret: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,7 +320,8 @@ class Point(Encoded):
         transfer: Cost of keeping the tuned values of the largest swept size, one per tuned column;
             empty without a recommendation.
         kept_smallest: The same of the smallest swept size.
-        rules: Values of published rules and their expected cost, cheapest first.
+        rules: The value of the fitted law and those of known rules with their expected cost,
+            cheapest first.
         flags: Named reasons to doubt the point; empty when there are none.
         path_inputs: The values from which the forecast's size path computed `size`; else empty.
     """
@@ -343,6 +345,9 @@ class Point(Encoded):
     @property
     def refusals(self) -> dict[str, str]:
         """`loss` or tuned column, not given because too little is known of it → why."""
+        for flag in map(Flag, self.flags):
+            if flag.code == NEVER_VARIED:
+                return dict.fromkeys(("loss", *self.tuned), flag.detail)
         return self._reasons(REFUSED)
 
     @property

@@ -17,9 +17,12 @@ HASHED_DIGITS = 10
 """Significant digits that count for a hash: what differs beyond them is rounding."""
 FIRST_BYTES = 200
 """Of a sealed file, among which it says its kind."""
-BESIDE_CONTENT = ("created", "curves", "notes", "checks", "surface", "content_hash", "seal")
+BESIDE_CONTENT = (
+    *("created", "curves", "notes", "checks", "surface", "settings"),
+    *("content_hash", "seal"),
+)
 """Fields of a document that do not count for its content hash; draws of a surface have no more
-digits than rounding changes."""
+digits than rounding changes, settings say nothing of the fit."""
 
 
 def seal(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,12 @@ from extrap.checking.causes import (
     is_without_bound,
     standing,
 )
-from extrap.checking.configurations import MAX_OCTAVES, Configuration, Finding
+from extrap.checking.configurations import (
+    MAX_OCTAVES,
+    Configuration,
+    Finding,
+    other_horizon,
+)
 from extrap.records.fields import ROUNDING
 from extrap.records.numbers import NBSP, format_percent, format_quantity, format_value, name_size
 
@@ -56,6 +61,8 @@ ADVICE = {
     "pruned": "The run was pruned and has no final loss, so it cannot be judged.",
     "below-sweep": "{below_sweep} Laws are not extrapolated downwards, so the run cannot be "
     "judged.{other_unit_below}",
+    "other-horizon": "Its {horizon}, where the sweep has {horizon_of_sweep}: what that changes was "
+    "never varied, so the run cannot be judged. Tune the small sizes at that horizon too.",
     "loss-refused": "The forecast of the loss is refused here: {refusal}.",
     "on-law": "On the law: nothing to do.",
     **dict.fromkeys(
@@ -169,6 +176,19 @@ def _below_sweep(judged: Configuration) -> str:
 def _other_unit_below(judged: Configuration) -> str:
     _, value, smallest = _column_below(judged)
     return " Are both in the same unit?" if value * ODD_RATIO < smallest else ""
+
+
+def _horizon(judged: Configuration) -> str:
+    horizon = judged.forecast.horizon
+    assert horizon is not None
+    amount = other_horizon(judged.forecast, judged.row, judged.point.size)
+    return f"{horizon.column} is {format_quantity(amount)}"
+
+
+def _horizon_of_sweep(judged: Configuration) -> str:
+    horizon = judged.forecast.horizon
+    assert horizon is not None
+    return format_quantity(horizon.value(judged.point.size))
 
 
 def _size_note(judged: Configuration) -> str:
@@ -332,6 +352,8 @@ FIELDS: dict[str, Callable[[Configuration], str]] = {
     "standing": _standing,
     "below_sweep": _below_sweep,
     "other_unit_below": _other_unit_below,
+    "horizon": _horizon,
+    "horizon_of_sweep": _horizon_of_sweep,
     "refusal": lambda judged: judged.point.refusals["loss"],
     "differences": _differences,
     "several": lambda judged: (

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from extrap.analyses.sweep.flags import MEANINGS
+from extrap.analyses.sweep.horizon_page import is_never_varied, rules_sentence, whole_size
 from extrap.analyses.sweep.judged_groups import (
     RunGroup,
     group_at_forecast,
@@ -133,7 +134,9 @@ def forecast_answer(
     if row.group is not None:
         text.append(outcome(row, metric))
         color = row.group.outcome.color
-    transfer = transfer_answer(forecast, row.point, groups)
+    transfer = ""
+    if not is_never_varied(row.point):
+        transfer = transfer_answer(forecast, row.point, groups)
     return Answer(
         text=" ".join(filter(None, [*text, transfer])),
         confidence=_confidence(row.point),
@@ -151,7 +154,7 @@ def answered_document(forecast: Forecast, sizes: Sequence[Mapping[str, float]]) 
 
 def _use(forecast: Forecast, row: AnswerRow, metric: str) -> str:
     """Use lr 0.0024 at width 1024; expect a loss of 1.82 (95 %: 1.76 to 1.89)."""
-    where = name_size(row.size)
+    where = name_size(whole_size(forecast, row.size))
     values, refused = row.point.recommended, row.point.refusals
     settings = [f"{n}{NBSP}{format_quantity(value)}" for n, value in values.items() if value]
     missing = [name for name, value in values.items() if not value and name not in refused]
@@ -171,10 +174,13 @@ def _use(forecast: Forecast, row: AnswerRow, metric: str) -> str:
         said = [f"{use}; {promised}" if use else f"At {where} {promised}"]
     if missing:
         said.append(f"The sweep does not say which {' and '.join(missing)} to use there")
-    for name, why in refused.items():
-        what = metric if name == "loss" else f"best {name}"
+    reasons = dict.fromkeys(refused.values())
+    for why in reasons:
+        names = [name for name, reason in refused.items() if reason == why]
+        what = " and the ".join(metric if n == "loss" else f"best {n}" for n in names)
         said.append(f"No forecast of the {what} at {where}: {why}")
-    return " ".join(f"{sentence}." for sentence in said if sentence)
+    text = " ".join(f"{sentence}." for sentence in said if sentence)
+    return f"{text} {rules_sentence(forecast, row.point)}" if is_never_varied(row.point) else text
 
 
 def outcome(row: AnswerRow, metric: str = "loss") -> str:

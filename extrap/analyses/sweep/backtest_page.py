@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from functools import partial
 
+from extrap.analyses.sweep.horizon_page import RULE_NAMES
 from extrap.forecasting.backtesting import Backtest, Holdout
 from extrap.records.numbers import (
     NBSP,
     counted,
+    format_cost,
     format_decimals,
     format_estimate,
     format_factor,
@@ -47,7 +49,8 @@ def backtest_answer(backtest: Backtest) -> Answer:
 def backtest_blocks(backtest: Backtest) -> list[Block]:
     """The answer and the scores by extrapolation ratio."""
     failures = map(Paragraph, failure_sentences(backtest))
-    return [backtest_answer(backtest), summary_table(backtest), *failures]
+    tables = [summary_table(backtest), *backtested_rules_tables(backtest)]
+    return [backtest_answer(backtest), *tables, *failures]
 
 
 def failure_sentences(backtest: Backtest) -> list[str]:
@@ -107,6 +110,27 @@ def summary_table(backtest: Backtest) -> Table:
         "square and mean of ln observed − ln forecast, skill is 1 − error / last value's "
         "error.",
     )
+
+
+def backtested_rules_tables(backtest: Backtest) -> list[Table]:
+    """What known rules would have cost at the held-out sizes, beside the law; or nothing."""
+    costs = backtest.rule_costs()
+    if costs.empty:
+        return []
+    table = tabulated(
+        "Known rules at the held-out sizes, from the fitted ones",
+        costs.to_dict("records"),
+        {
+            "tuned": lambda row: row["tuned"],
+            "rule": lambda row: RULE_NAMES[row["rule"]],
+            "predictions": lambda row: str(row["n"]),
+            "mean extra loss": lambda row: format_cost(row["mean_cost"]),
+            "largest": lambda row: format_cost(row["largest_cost"]),
+            "octaves off": lambda row: format_decimals(row["rms_octaves"], 2),
+        },
+        note="Extra loss over the best value of each held-out size, by all runs of the sweep.",
+    )
+    return [table]
 
 
 def holdouts_table(backtest: Backtest) -> Table:

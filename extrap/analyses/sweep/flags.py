@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extrap.records.flags import REFUSED
+from extrap.records.flags import NEVER_VARIED, REFUSED
 from extrap.reporting.flags import Meaning
 
 FLOOR_MEANING = "floor: the loss no size removes"
@@ -87,6 +87,12 @@ MEANINGS: dict[str, Meaning] = {
         "A run at the predicted one is expected to lose more than 3 % to the best, or diverges "
         "with a chance above 10 %.",
         "Do what the reason names: more seeds, a finer or wider grid, or more sizes.",
+    ),
+    NEVER_VARIED: (
+        "The target trains for another number of tokens, or steps, than every run of the sweep.",
+        "What a longer run changes was not measured: in published sweeps the best learning rate "
+        "falls with the tokens, or rises.",
+        "Tune the small sizes at two other horizons; or ask for the horizon of the sweep.",
     ),
     "imprecise-loss": (
         "The loss is known only roughly.",

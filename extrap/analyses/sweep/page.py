@@ -17,6 +17,7 @@ from extrap.analyses.sweep.answer import (
 )
 from extrap.analyses.sweep.backtest_page import (
     backtest_answer,
+    backtested_rules_tables,
     failure_sentences,
     holdouts_table,
     summary_table,
@@ -31,6 +32,11 @@ from extrap.analyses.sweep.charts import (
     sweep_charts,
 )
 from extrap.analyses.sweep.flags import MEANINGS
+from extrap.analyses.sweep.horizon_page import (
+    is_never_varied,
+    rules_tables,
+    timescale_sentences,
+)
 from extrap.analyses.sweep.judged_groups import RunGroup, group_verdicts
 from extrap.analyses.sweep.sizes import SizeAxis, size_axis
 from extrap.analyses.sweep.statements import (
@@ -241,6 +247,7 @@ def forecast_blocks(forecast: Forecast, points: Sequence[Point] | None = None) -
     return [
         forecast_answer(forecast, rows),
         answer_table(forecast, rows),
+        *rules_tables([row.point for row in rows if is_never_varied(row.point)]),
         forecast_warnings(forecast, rows),
         _forecasts(forecast, rows),
         _laws(forecast, rows[-1]),
@@ -283,7 +290,8 @@ def _backtest(forecast: Forecast) -> Details:
         return Details("Backtest", [Paragraph(f"No backtest: {error}")])
     text = [backtest_answer(tested).text, *failure_sentences(tested), *tuned_sentences(tested)]
     figure = Figure(backtest_chart(tested))
-    tables = (summary_table(tested), holdouts_table(tested))
+    rules = backtested_rules_tables(tested)
+    tables = (summary_table(tested), *rules, holdouts_table(tested))
     return Details("Backtest", [Paragraph(" ".join(text)), figure, *tables])
 
 
@@ -332,18 +340,24 @@ def forecast_warnings(forecast: Forecast, rows: Sequence[AnswerRow]) -> Warnings
 
 def _forecasts(forecast: Forecast, rows: Sequence[AnswerRow]) -> Details:
     """The forecasts with both of their intervals, and why these values are recommended."""
-    reason = recommendation_sentence(forecast, rows[-1].point.recommendation)
-    return Details("Forecasts", [answer_table(forecast, rows, with_laws=True), Paragraph(reason)])
+    lead = rows[-1].point
+    reason = recommendation_sentence(forecast, lead.recommendation)
+    rules = [] if is_never_varied(lead) else rules_tables([lead])
+    table = answer_table(forecast, rows, with_laws=True)
+    return Details("Forecasts", [table, Paragraph(reason), *rules])
 
 
 def _laws(forecast: Forecast, lead: AnswerRow) -> Details:
     """The laws with their parameters, how sure their form is, noise and divergence."""
     axis, best = size_axis(forecast), lead.point.recommended
+    is_known = forecast.runs.tuned and not is_never_varied(lead.point)
+    timescale = forecast.timescale(**lead.size) if is_known else None
     text = [
         composition_sentence(forecast),
         noise_sentence(forecast),
         *curvature_sentences(forecast),
         divergence_sentence(forecast, lead.size, {n: v for n, v in best.items() if v is not None}),
+        *timescale_sentences(timescale),
     ]
     others = [optimum_chart(forecast, (), axis, name) for name in forecast.runs.tuned[1:]]
     equations = (Equation(pieces, note) for pieces, note in law_equations(forecast))

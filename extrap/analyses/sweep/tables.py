@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from extrap.analyses.sweep.flags import explain_parameter
+from extrap.analyses.sweep.horizon_page import is_never_varied, whole_size
 from extrap.analyses.sweep.judged_groups import RunGroup
 from extrap.analyses.sweep.statements import pins_of
 from extrap.forecasting import Forecast
@@ -62,7 +63,8 @@ def answer_table(
     inputs = list(dict.fromkeys(name for row in rows for name in row.point.path_inputs))
     inputs = [name for name in inputs if name not in forecast.runs.sizes]
     new_flags = [[flag for flag in row.point.flags if flag not in forecast.flags] for row in rows]
-    columns = [*inputs, *forecast.runs.sizes, "extrapolation ratio", f"forecast {metric}"]
+    sizes = list(dict.fromkeys([*forecast.runs.sizes, *(c for row in rows for c in row.size)]))
+    columns = [*inputs, *sizes, "extrapolation ratio", f"forecast {metric}"]
     columns += [f"{metric} of the law, interval"] if with_laws else []
     columns += [f"recommended {name}" for name in forecast.runs.tuned]
     columns += [f"optimum of the law, {name}" for name in forecast.runs.tuned if with_laws]
@@ -74,7 +76,8 @@ def answer_table(
     for row, flags in zip(rows, new_flags, strict=True):
         point = row.point
         line: list[str] = [format_quantity(point.path_inputs.get(name)) for name in inputs]
-        line += map(format_quantity, row.size.values())
+        whole = whole_size(forecast, row.size)
+        line += [format_quantity(whole.get(column)) for column in sizes]
         line.append(format_factor(point.extrapolation_ratio))
         line.append(stacked(point.loss, point.loss_pi))
         line += [format_interval(point.loss_ci)] if with_laws else []
@@ -95,6 +98,7 @@ def answer_table(
 
 def straight_line_blocks(forecast: Forecast, rows: Sequence[AnswerRow]) -> list[Block]:
     """The forecast beside straight lines through the same points, and why they differ."""
+    rows = [row for row in rows if not is_never_varied(row.point)]
     lines = [forecast.straight_lines(row.size) for row in rows]
     if all(line["loss"].value is None for line in lines):
         return []

@@ -1,0 +1,147 @@
+"""How long a run trains, on pages: the horizon of a size, what rules say, AdamW's timescale."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from extrap.forecasting import Forecast
+from extrap.forecasting.timescale import MOST_EXPONENT, Timescale
+from extrap.records import Measure, Point, RuleRegret
+from extrap.records.flags import NEVER_VARIED, Flag
+from extrap.records.numbers import (
+    format_cost,
+    format_decimals,
+    format_estimate,
+    format_factor,
+    format_quantity,
+    name_size,
+)
+from extrap.reporting.tables import Table, dashed, tabulated
+
+RULE_NAMES = {
+    "fitted": "the law of this sweep",
+    "constant": "constant",
+    "inverse_width": "1 / width (μTransfer)",
+    "inverse_root_width": "1 / √width",
+    "inverse_root_tokens": "1 / √tokens",
+    "bjorck_tokens": "tokens^−0.32 (Bjorck et al.)",
+    "bjorck": "params^−0.23 tokens^−0.32 (Bjorck et al.)",
+    "step_law_lr": "1.79 params^−0.713 tokens^0.307 (Step Law)",
+    "step_law_tokens": "tokens^0.307 (Step Law)",
+    "step_law_batch": "0.58 tokens^0.571 (Step Law)",
+    "deepseek_lr": "0.3118 FLOPs^−0.125 (DeepSeek)",
+    "deepseek_batch": "0.292 FLOPs^0.3271 (DeepSeek)",
+    "constant_timescale": "constant timescale of AdamW",
+    "power_lines_decay": "timescale as (tokens / params)^−0.527 (Power Lines)",
+    "power_lines_batch": "tokens^0.383 (Power Lines)",
+}
+"""Key of a rule → what a page calls it."""
+
+
+def is_never_varied(point: Point) -> bool:
+    """Whether a point is at a horizon that the sweep never varied."""
+    return any(flag.code == NEVER_VARIED for flag in map(Flag, point.flags))
+
+
+def whole_size(forecast: Forecast, size: Mapping[str, float]) -> dict[str, float]:
+    """A size with its horizon, where that is known and no size of its own."""
+    horizon = forecast.horizon
+    amount = None if horizon is None else horizon.value(size)
+    if horizon is None or amount is None:
+        return dict(size)
+    return {**size, horizon.column: size.get(horizon.column, amount)}
+
+
+def rules_sentence(forecast: Forecast, point: Point) -> str:
+    """Between which values known rules put each tuned one at a horizon that was never varied."""
+    if not point.rules:
+        return ""
+    size = {c: point.size[c] for c in forecast.runs.sizes}
+    here = forecast.point(size)
+    sentences = []
+    for name, value in here.recommended.items():
+        rules = sorted((r for r in point.rules if r.tuned == name), key=lambda rule: rule.value)
+        if value is None or not rules:
+            continue
+        lowest, highest = rules[0], rules[-1]
+        ends = " to ".join(
+            f"{format_quantity(rule.value)} ({RULE_NAMES[rule.rule]})"
+            for rule in (lowest, highest)
+        )
+        spread = format_factor(highest.value / lowest.value)
+        sentences.append(
+            f"From {name} {format_quantity(value)} at {name_size(whole_size(forecast, size))}, "
+            f"known rules lead to {ends}: they differ by a factor of {spread.removesuffix('×')}."
+        )
+    return " ".join(sentences)
+
+
+def rules_tables(points: Sequence[Point]) -> list[Table]:
+    """What each rule says at the last size with its predicted cost; nothing without any."""
+    return [rules_table(points[-1])] if points and points[-1].rules else []
+
+
+def rules_table(point: Point) -> Table:
+    """What each rule says at a size and, where it can be told, what it would cost."""
+    columns = {
+        "rule": lambda rule: RULE_NAMES[rule.rule],
+        "value": lambda rule: f"{rule.tuned} {format_quantity(rule.value)}",
+    }
+    if not is_never_varied(point):
+        columns |= {
+            "octaves from the optimum": lambda rule: dashed(rule.octaves, _signed),
+            "predicted extra loss": lambda rule: dashed(rule.expected_regret, format_cost),
+        }
+    return tabulated(f"Known rules at {name_size(point.size)}", _in_order(point), columns)
+
+
+def _in_order(point: Point) -> list[RuleRegret]:
+    """By tuned column, the fitted law first, cheapest or smallest first."""
+    names = list(point.tuned)
+    return sorted(
+        point.rules,
+        key=lambda rule: (
+            names.index(rule.tuned),
+            rule.value if rule.expected_regret is None else rule.expected_regret,
+        ),
+    )
+
+
+def timescale_sentences(timescale: Timescale | None) -> list[str]:
+    """What the timescale of the best values is, whether it stays, and what moves along it cost."""
+    if timescale is None:
+        return []
+    level = timescale.level
+    value = format_estimate(timescale.value.value, timescale.value.ci, level)
+    text = (
+        f"The timescale of AdamW at the best values, {timescale.formula}, is {value} of the run "
+        f"at {name_size(timescale.size)}."
+    )
+    sentences = [text]
+    for column, exponent in timescale.exponents.items():
+        power = format_estimate(exponent.value, exponent.ci, level)
+        sentences.append(f"It goes as {column} to the power of {power}: {_course(exponent)}.")
+    if timescale.octave_costs:
+        rate, decay, _ = timescale.octave_costs
+        rate_cost, decay_cost, both_cost = map(format_cost, timescale.octave_costs.values())
+        sentences.append(
+            f"An octave of {rate} alone costs {rate_cost}, of {decay} alone {decay_cost}, of both "
+            f"against each other, at one timescale, {both_cost}."
+        )
+    return [" ".join(sentences)]
+
+
+def _course(exponent: Measure) -> str:
+    """Whether a power of a size is none, by its interval."""
+    low, high = exponent.ci
+    if low is None or high is None:
+        return "whether it stays cannot be told"
+    if low >= -MOST_EXPONENT and high <= MOST_EXPONENT:
+        return "it stays"
+    if low > 0 or high < 0:
+        return "it rises" if low > 0 else "it falls"
+    return "whether it stays cannot be told"
+
+
+def _signed(octaves: float) -> str:
+    return format_decimals(octaves, 2, signed=True)

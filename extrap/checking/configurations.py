@@ -423,6 +423,8 @@ def other_horizon(
 ) -> float | None:
     """How long a finished run trained, where the sweep has another horizon at its size.
 
+    Steps of another batch size are counted as those of the sweep's over the same data.
+
     Args:
         forecast: Of the sweep.
         row: The run.
@@ -431,8 +433,13 @@ def other_horizon(
     horizon = forecast.horizon
     if horizon is None or horizon.amount is None or row["status"] != "complete":
         return None
-    amount = known_number(row.get(horizon.column))
-    return None if amount is None or horizon.is_at(size, amount) else amount
+    amount, times = known_number(row.get(horizon.column)), 1.0
+    if horizon.role == "steps":
+        batch = next((s for s in forecast.settings if s.role == "batch"), None)
+        of_run = None if batch is None else known_number(row.get(batch.column))
+        of_sweep = None if batch is None else batch.value(size)
+        times = of_run / of_sweep if of_run and of_sweep else 1.0
+    return None if amount is None or horizon.is_at(size, times * amount) else amount
 
 
 def _differing(row: Mapping[str, Any], recipe: Mapping[str, str]) -> dict[str, tuple[str, str]]:

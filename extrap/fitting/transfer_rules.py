@@ -245,8 +245,8 @@ def _values_of(
             continue
         if rule.is_beyond(size, *([] if anchor is None else [anchor[0]])):
             continue
-        known = {letter: factor for letter, factor in factors.items() if factor is not None}
-        value = rule.value(size, anchor, known)
+        moves = {letter: factor for letter, factor in factors.items() if factor is not None}
+        value = rule.value(size, anchor, moves)
         stays = anchor is not None and rule.constant is None and math.isclose(value, anchor[1])
         if stays and rule.key != "constant":
             continue

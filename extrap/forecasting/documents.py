@@ -70,11 +70,7 @@ def forecast_document(forecast: Forecast, points: Sequence[Point]) -> dict[str, 
             "local_weight": None if model is None else model.local_weight,
             "discrepancy": None if model is None else model.discrepancy,
             "curvature": forecast.curvature(),
-            **(
-                {}
-                if (timescale := _timescale(forecast, points)) is None
-                else {"timescale": timescale}
-            ),
+            **_timescale(forecast, points),
             "divergence": _divergence(forecast),
             "runs": forecast.runs.counts(),
             "notes": forecast.runs.notes,

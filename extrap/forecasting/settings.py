@@ -58,11 +58,10 @@ def settings_of(runs: Runs) -> tuple[Setting, ...]:
     return tuple(settings)
 
 
-def _named(names: Sequence[str], known: Sequence[str]) -> list[str]:
+def _named(columns: Sequence[str], likeliest: Sequence[str]) -> list[str]:
     """The columns of these names, the likeliest first."""
-    return sorted(
-        (c for c in names if known_name(c) in known), key=lambda c: known.index(known_name(c))
-    )
+    named = [c for c in columns if known_name(c) in likeliest]
+    return sorted(named, key=lambda c: likeliest.index(known_name(c)))
 
 
 def _setting(frame: pd.DataFrame, sizes: Sequence[str], role: str, column: str) -> Setting | None:

@@ -61,8 +61,9 @@ ADVICE = {
     "pruned": "The run was pruned and has no final loss, so it cannot be judged.",
     "below-sweep": "{below_sweep} Laws are not extrapolated downwards, so the run cannot be "
     "judged.{other_unit_below}",
-    "other-horizon": "Its {horizon}, where the sweep has {horizon_of_sweep}: what that changes was "
-    "never varied, so the run cannot be judged. Tune the small sizes at that horizon too.",
+    "other-horizon": "The run has {horizon}, the sweep {horizon_of_sweep}, at this size. What "
+    "that changes was never varied, so the run cannot be judged. Tune the small sizes at that "
+    "horizon too.",
     "loss-refused": "The forecast of the loss is refused here: {refusal}.",
     "on-law": "On the law: nothing to do.",
     **dict.fromkeys(
@@ -182,7 +183,7 @@ def _horizon(judged: Configuration) -> str:
     horizon = judged.forecast.horizon
     assert horizon is not None
     amount = other_horizon(judged.forecast, judged.row, judged.point.size)
-    return f"{horizon.column} is {format_quantity(amount)}"
+    return f"{horizon.column} {format_quantity(amount)}"
 
 
 def _horizon_of_sweep(judged: Configuration) -> str:

@@ -1,0 +1,110 @@
+"""A horizon that is a size, one that was never varied, and the names by which it is asked for."""
+
+import pytest
+
+import extrap
+from extrap.errors import DataError
+from extrap.forecasting.documents import load_forecast, save_forecast
+from tests.forecasting.horizons import PARAMS, best_lr, grid, sweep
+
+
+@pytest.fixture(scope="module")
+def one_horizon():
+    return extrap.forecast(sweep(grid(tokens=[2e9])))
+
+
+@pytest.fixture(scope="module")
+def tied():
+    """20 tokens per parameter."""
+    return extrap.forecast(sweep([(n, 20 * n) for n in (1e7, 3e7, 1e8, 3e8)]))
+
+
+@pytest.fixture(scope="module")
+def over_both():
+    return extrap.forecast(sweep(grid()))
+
+
+def test_a_horizon_that_was_varied_is_a_size(over_both):
+    point = over_both.at(params=1e8, tokens=5.12e10)
+    assert point.tuned["lr"].value == pytest.approx(best_lr(1e8, 5.12e10), rel=0.1)
+    assert over_both.at(params=1e8, tokens_per_param=512) == point
+    assert over_both.horizon is None
+
+
+def test_tokens_alone_are_a_size():
+    made = extrap.forecast(sweep(grid(params=[3e7])).drop(columns="params"))
+    assert made.runs.sizes == ("tokens",)
+    lr = made.at(5.12e10).tuned["lr"]
+    assert best_lr(3e7, 5.12e10) in lr.pi
+
+
+@pytest.mark.parametrize("tokens", [3e11, 2.5e9, 1e6])
+def test_nothing_is_forecast_at_a_horizon_that_was_never_varied(one_horizon, tokens):
+    point = one_horizon.at(params=3e8, tokens=tokens)
+    assert (point.loss, point.recommended, point.size["tokens"]) == (None, {"lr": None}, tokens)
+    assert point.tuned["lr"].value is None
+    assert set(point.refusals) == {"loss", "lr"}
+    assert point.confidence.level == "low"
+    assert "tokens was 2B in every run" in point.refusals["lr"]
+
+
+def test_the_horizon_of_the_sweep_may_be_named_and_changes_nothing(one_horizon):
+    assert one_horizon.at(params=3e8, tokens=2.1e9) == one_horizon.at(3e8)
+
+
+def test_tokens_that_followed_the_parameters_are_those_of_any_size(tied):
+    assert tied.at(params=6e8, tokens=1.2e10) == tied.at(6e8)
+    assert tied.at(params=6e8, tpp=20) == tied.at(6e8)
+    point = tied.at(params=6e8, tpp=100)
+    assert (point.loss, point.size["tokens"]) == (None, 6e10)
+    assert "tokens followed the size in every run" in point.refusals["loss"]
+
+
+def test_known_rules_start_at_what_the_sweep_says_of_the_size(one_horizon):
+    """Over 100 times the tokens by powers of −1/2, −.32, .307, −1 and 0."""
+    value = one_horizon.at(3e8).recommended["lr"]
+    rules = {rule.rule: rule for rule in one_horizon.at(params=3e8, tokens=2e11).rules}
+    powers = {
+        "constant": 0.0,
+        "inverse_root_tokens": -0.5,
+        "bjorck_tokens": -0.32,
+        "step_law_tokens": 0.307,
+        "constant_timescale": -1.0,
+    }
+    assert {key: rule.value for key, rule in rules.items()} == pytest.approx(
+        {key: value * 100**power for key, power in powers.items()}
+    )
+    assert {(rule.octaves, rule.expected_regret) for rule in rules.values()} == {(None, None)}
+
+
+@pytest.mark.parametrize("ask", ["frame", "cost", "plan", "timescale"])
+def test_no_other_answer_takes_a_horizon_for_that_of_the_sweep(one_horizon, ask):
+    size = {"params": 3e8, "tokens": 3e11}
+    asked = {
+        "frame": lambda: one_horizon.frame([size]),
+        "cost": lambda: extrap.cost(one_horizon, at=size),
+        "plan": lambda: extrap.plan(one_horizon, at=size),
+        "timescale": lambda: one_horizon.timescale(**size),
+    }
+    with pytest.raises((ValueError, DataError), match="tokens was 2B in every run"):
+        asked[ask]()
+
+
+def test_a_sealed_forecast_knows_its_horizon(one_horizon, tmp_path):
+    save_forecast(one_horizon, tmp_path / "sealed.json")
+    sealed = load_forecast(tmp_path / "sealed.json")
+    assert sealed.settings == one_horizon.settings
+    assert sealed.at(params=3e8, tokens=3e11).loss is None
+
+
+def test_steps_are_a_horizon_without_tokens():
+    table = sweep(grid(tokens=[2e9])).drop(columns="tokens").assign(steps=5000)
+    made = extrap.forecast(table)
+    assert made.at(params=3e8, steps=50_000).loss is None
+    assert made.at(params=3e8, steps=5000) == made.at(3e8)
+
+
+def test_a_name_that_is_neither_size_nor_horizon_is_an_error(one_horizon):
+    with pytest.raises(ValueError, match="exactly the size column"):
+        one_horizon.at(params=3e8, depth=12)
+    assert min(PARAMS) == one_horizon.optima[0].size["params"]

@@ -1,0 +1,71 @@
+"""AdamW's timescale of the best values, of a sweep in which it stays."""
+
+import numpy as np
+import pytest
+
+import extrap
+from tests.forecasting.horizons import BATCH, grid, sweep
+
+SIZES = grid(params=(1e7, 4e7, 1.6e8), tokens=(5e8, 4e9))
+
+
+@pytest.fixture(scope="module")
+def table():
+    return sweep(SIZES, decays=(-2.0, -1.0, 0.0, 1.0, 2.0))
+
+
+@pytest.fixture(scope="module")
+def forecast(table):
+    return extrap.forecast(table)
+
+
+def test_it_is_the_share_of_a_run_and_stays(forecast):
+    timescale = forecast.timescale(params=1.6e8, tokens=1.6e10)
+    assert timescale.formula == "batch_size_tokens / (tokens * lr * weight_decay)"
+    assert 0.05 in timescale.value.ci
+    assert timescale.value.value == pytest.approx(0.05, rel=0.15)
+    for column in ("params", "tokens"):
+        assert abs(timescale.exponents[column].value) < 0.05
+        assert 0 in timescale.exponents[column].ci
+
+
+def test_moves_that_keep_it_cost_what_the_loss_says(forecast):
+    """.01 u² + .01 (u + v)²: .02 of the rate alone, .01 of the decay, .01 against each other."""
+    costs = forecast.timescale(params=1.6e8, tokens=4e9).octave_costs
+    expected = {"lr": 0.02, "weight_decay": 0.01, "lr and weight_decay": 0.01}
+    assert costs == pytest.approx(expected, rel=0.2)
+
+
+def test_steps_stand_for_batch_and_tokens(table, forecast):
+    in_steps = table.assign(steps=table["tokens"] / BATCH).drop(columns="batch_size_tokens")
+    made = extrap.forecast(in_steps, size=["params", "steps"], ignore="tokens")
+    timescale = made.timescale(params=1.6e8, steps=1.6e10 / BATCH)
+    assert timescale.formula == "1 / (steps * lr * weight_decay)"
+    there = forecast.timescale(params=1.6e8, tokens=1.6e10)
+    assert timescale.value.value == pytest.approx(there.value.value, rel=0.02)
+
+
+def test_a_fixed_weight_decay_of_each_size_counts(table):
+    """The decay is 1 at the smallest size, twice that at each fourfold: τ goes as 1 / (η λ D)."""
+    fixed = sweep(SIZES).assign(batch_size_tokens=BATCH)
+    fixed["weight_decay"] = (fixed["params"] / 1e7) ** 0.5
+    timescale = extrap.forecast(fixed).timescale(params=1.6e8, tokens=1.6e10)
+    assert timescale.exponents["params"].value == pytest.approx(0.4 - 0.5, abs=0.03)
+    assert timescale.exponents["tokens"].value == pytest.approx(0.2 - 1.0, abs=0.03)
+    assert timescale.octave_costs == {}
+
+
+@pytest.mark.parametrize("missing", ["weight_decay", "batch_size_tokens"])
+def test_it_is_unknown_without_one_of_its_parts(table, missing):
+    part = table[np.isclose(table["weight_decay"].rank(pct=True), 0.5, atol=0.5)]
+    made = extrap.forecast(
+        part.drop(columns=missing),
+        tune="lr",
+        ignore=["weight_decay"] * (missing != "weight_decay"),
+    )
+    assert made.timescale(params=1.6e8, tokens=1.6e10) is None
+
+
+def test_it_may_be_tuned_itself(table):
+    made = extrap.forecast(table, let="tau", tune=["tau", "lr"])
+    assert made.at(params=1.6e8, tokens=1.6e10).recommended["tau"] == pytest.approx(0.05, rel=0.15)

@@ -66,6 +66,9 @@ class SizeAxes:
         """A size without its horizon, and that horizon where the sweep never varied it.
 
         Tokens per parameter become tokens where the parameters are known.
+
+        Raises:
+            ValueError: The horizon is not positive and finite.
         """
         size = self._with_tokens(size)
         if self.horizon is None:
@@ -76,6 +79,8 @@ class SizeAxes:
         amount = size.pop(names[0])
         if set(size) != set(self.columns) or not isinstance(amount, Real):
             return {**size, names[0]: amount}, None  # `checked` says what is wrong
+        if not (math.isfinite(amount) and amount > 0):
+            raise ValueError(f"{names[0]} must be positive and finite, got {amount:g}.")
         return size, None if self.horizon.is_at(size, float(amount)) else float(amount)
 
     @property
@@ -101,8 +106,8 @@ class SizeAxes:
         tokens = [c for c in self.columns if kind_of(c) == "tokens" or c == "D"]
         column = tokens[0] if tokens else self.horizon.column if self.horizon else ratio[0]
         of_params = size[params[0]]
-        rest = {c: v for c, v in size.items() if c != ratio[0]}
-        return rest if column in rest else {**rest, column: size[ratio[0]] * of_params}
+        without = {c: v for c, v in size.items() if c != ratio[0]}
+        return without if column in size else {**without, column: size[ratio[0]] * of_params}
 
     def never_varied(self, size: Mapping[str, float], amount: float) -> str:
         """Why nothing is forecast at a size with another horizon than the sweep's."""

@@ -572,6 +572,14 @@ class Forecast(Shown):
         """
         return [self._axes.checked(size) for size in self._axes.several(at)]
 
+    def named_sizes(self, at: AnySizes) -> list[dict[str, float]]:
+        """The same by their names, before it is known whether `at` takes them.
+
+        Raises:
+            ValueError: A number where there are several size columns.
+        """
+        return self._axes.several(at)
+
     @one_thread
     def frame(self, sizes: AnySizes | None = None) -> pd.DataFrame:
         """The forecast at many sizes as a table, one row per size.
@@ -643,7 +651,7 @@ class Forecast(Shown):
         """
         from extrap.analyses.sweep.answer import answered_document
 
-        return answered_document(self, () if sizes is None else self._axes.several(sizes))
+        return answered_document(self, () if sizes is None else self.named_sizes(sizes))
 
     def default_targets(self) -> list[dict[str, float]]:
         """Twice, four and eight times the largest fitted size, all size columns together."""

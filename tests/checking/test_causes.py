@@ -399,3 +399,31 @@ def test_table_in_another_unit_does_not_bend_the_law(made):
     verdicts = judge(made, *rows)
     assert {v.cause for v in verdicts} == {"unknown"}
     assert all("the same unit" in v.advice for v in verdicts)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "on_law"), [(2e9, False), (2.1e9, False), (4e9, None), (1e9, None)]
+)
+def test_a_run_at_another_horizon_is_not_judged(sweep_table, tokens, on_law):
+    """Its loss is 18 % off; only the horizon of the sweep makes that an alarm."""
+    made = forecast(read_runs(sweep_table().assign(tokens=2e9), size="width", tune="lr"))
+    (verdict,) = judge(made, {"loss": 0.82 * LOSS, "tokens": tokens})
+    assert verdict.on_law is on_law
+    assert ("never varied" in verdict.advice) is (on_law is None)
+
+
+def test_seeds_at_several_horizons_are_no_replicates(sweep_table):
+    made = forecast(read_runs(sweep_table().assign(tokens=2e9), size="width", tune="lr"))
+    rows = [{"seed": i, "tokens": 2e9 * (1 + 9 * (i // 2))} for i in range(4)]
+    first, _, third, _ = judge(made, *rows)
+    assert (first.on_law, third.on_law) == (True, None)
+    assert first.configuration != third.configuration
+
+
+def test_steps_of_another_batch_are_counted_over_the_same_data(sweep_table):
+    table = sweep_table().assign(batch_size=32.0, steps=1000)
+    made = forecast(read_runs(table, size="width", tune="lr"))
+    half, same = judge(
+        made, {"batch_size": 64.0, "steps": 1000}, {"batch_size": 64.0, "steps": 500}
+    )
+    assert (half.on_law, same.on_law) == (None, True)

@@ -12,6 +12,7 @@ from extrap.errors import DataError
 from extrap.fitting.splits import MAX_CUTS, MAX_HELD_OUT
 from extrap.forecasting.backtesting import backtest
 from extrap.records import Runs
+from tests.forecasting.horizons import TOKENS, grid, sweep
 
 WIDTHS = (16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0)
 
@@ -185,3 +186,30 @@ def test_a_flat_column_is_predicted():
     frame = pd.DataFrame(rows, columns=["width", "lr", "seed", "loss"])
     (held,) = backtest(Runs.from_frame(frame, sizes=["width"], tuned=["lr"])).holdouts
     assert abs(held.tuned_octaves["lr"]) < 1
+
+
+def test_rules_start_at_the_fitted_sizes_and_cost_what_the_whole_sweep_says():
+    """The best rate goes as params^−.4 tokens^−.2; from the smallest size on."""
+    whole = extrap.forecast(sweep(grid()))
+    tested = backtest(sweep(grid()))
+    held = tested.holdouts[-1]
+    values, size = whole.values_at(held.size), held.size
+    rules = {rule.rule: rule for rule in held.rules}
+    power = rules["inverse_root_tokens"].value / rules["constant"].value
+    assert power == pytest.approx((size["tokens"] / TOKENS[0]) ** -0.5)
+    for rule in held.rules:
+        assert rule.expected_regret == values.penalty({"lr": rule.value})[0]
+        assert rule.octaves == values.octaves({"lr": rule.value})[0]
+    costs = tested.rule_costs().set_index("rule")
+    of_constant = [
+        r.expected_regret for h in tested.holdouts for r in h.rules if r.rule == "constant"
+    ]
+    assert costs.loc["constant", "mean_cost"] == pytest.approx(np.mean(of_constant))
+    assert costs.loc["constant", "largest_cost"] == max(of_constant)
+    assert costs.loc["constant", "n"] == len(tested.holdouts)
+    assert costs.index[0] == "fitted"
+    assert costs["mean_cost"].is_monotonic_increasing
+
+
+def test_a_sweep_without_tuned_values_has_no_rules():
+    assert backtest(one_run_a_size(6)).rule_costs().empty

@@ -104,6 +104,12 @@ def test_steps_are_a_horizon_without_tokens():
     assert made.at(params=3e8, steps=5000) == made.at(3e8)
 
 
+@pytest.mark.parametrize("tokens", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_horizon_is_positive_and_finite(one_horizon, tokens):
+    with pytest.raises(ValueError, match="positive and finite"):
+        one_horizon.at(params=3e8, tokens=tokens)
+
+
 def test_a_name_that_is_neither_size_nor_horizon_is_an_error(one_horizon):
     with pytest.raises(ValueError, match="exactly the size column"):
         one_horizon.at(params=3e8, depth=12)

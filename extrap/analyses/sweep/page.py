@@ -178,7 +178,7 @@ def forecast_page(
 
     groups = group_verdicts(verdicts, contrasts)
     above = [group for group in groups if is_reached(forecast, group.size)]
-    rows, tuned = answer_rows(forecast, groups, forecast.sizes(at)), forecast.runs.tuned
+    rows, tuned = answer_rows(forecast, groups, forecast.named_sizes(at)), forecast.runs.tuned
     axis, lead = size_axis(forecast, [row.size for row in rows]), leading_row(rows)
     first = [optimum_chart(forecast, above, axis, name, rows) for name in tuned[:1]]
     further = {

@@ -12,7 +12,8 @@ from extrap.analyses.sweep import advice as templates
 from extrap.analyses.sweep.advice import advise
 from extrap.checking.spikes import Spike
 from extrap.records import Interval
-from tests.checking.byhand import judged, loss_at
+from extrap.records.settings import Setting
+from tests.checking.byhand import by_hand, judged, loss_at
 
 SPIKE = Spike(step=700.0, height=math.log(3), before=1.0, fraction=0.7)
 UNDECIDED = {"has_loss_alarm": False, "chance": 0.5}
@@ -23,6 +24,14 @@ WORDS = {
     "failed": ({"unjudged": "failed"}, "The run failed"),
     "pruned": ({"unjudged": "pruned"}, "was pruned"),
     "below-sweep": ({"unjudged": "below-sweep", "size": {"width": 8.0}}, "width 8 lies below"),
+    "other-horizon": (
+        {
+            "unjudged": "other-horizon",
+            "row": {"tokens": 3e11},
+            "made": by_hand(settings=(Setting(role="tokens", column="tokens", amount=2e9),)),
+        },
+        "has tokens 300B, the sweep 2B, at this size",
+    ),
     "on-law": ({**ON_LAW, "predicted_pi": Interval(2.2, 2.3)}, "nothing to do"),
     "within-tolerance": ({**ON_LAW, "predicted_pi": Interval(2.2, 2.25)}, "no alarm"),
     "undecided-wide": (ON_LAW, "too wide to tell"),

@@ -1,0 +1,99 @@
+"""What pages say of the horizon of a sweep, of known rules and of AdamW's timescale."""
+
+import re
+
+import pytest
+
+import extrap
+from extrap.analyses.sweep.horizon_page import RULE_NAMES, timescale_sentences
+from extrap.analyses.sweep.page import forecast_blocks, report
+from extrap.fitting.transfer_rules import FITTED, RULES
+from extrap.forecasting.timescale import Timescale
+from extrap.records import Interval, Measure
+from extrap.reporting.text import blocks_text
+from tests.forecasting.horizons import grid, sweep
+
+OTHER = {"params": 3e8, "tokens": 3e11}
+
+
+@pytest.fixture(scope="module")
+def one_horizon():
+    return extrap.forecast(sweep(grid(tokens=[2e9])))
+
+
+def text_of(forecast, *sizes, details=False):
+    blocks = forecast_blocks(forecast, [forecast.at(**size) for size in sizes])
+    return re.sub("[\u00a0 ]+", " ", blocks_text(blocks, details=details))
+
+
+def test_every_rule_has_a_name_on_pages():
+    assert set(RULE_NAMES) == {FITTED, *(rule.key for rule in RULES)}
+
+
+def test_the_answer_names_the_horizon_of_the_sweep(one_horizon):
+    text = text_of(one_horizon, {"params": 3e8})
+    assert re.match(r"Use lr \S+ at params 300M, tokens 2B; expect", text)
+
+
+def test_another_horizon_has_rules_in_the_place_of_a_forecast(one_horizon):
+    text = text_of(one_horizon, OTHER)
+    assert text.startswith(
+        "No forecast of the loss and the best lr at params 300M, tokens 300B: tokens was 2B in "
+        "every run of the sweep, which says nothing of 300B; tune the small sizes at two other "
+        "horizons. From lr "
+    )
+    assert "they differ by a factor of 698." in text
+    assert "Use lr" not in text
+    assert "transfer" not in text.split("\n")[0]
+    assert "300M 300B" in text
+    assert "Known rules at params 300M, tokens 300B" in text
+    assert "predicted extra loss" not in text
+
+
+def test_a_page_takes_both_horizons_side_by_side(one_horizon, tmp_path):
+    path = report(one_horizon, path=tmp_path / "page.html", at=[{"params": 3e8}, OTHER])
+    page = path.read_text(encoding="utf-8")
+    assert "No forecast of the loss and the best lr" in page
+    assert "never varied" in page
+
+
+def test_rules_stand_beside_the_fitted_law_with_what_they_cost():
+    forecast = extrap.forecast(sweep(grid()))
+    text = text_of(forecast, {"params": 1e8, "tokens": 5.12e10}, details=True)
+    table = text.partition("Known rules at params 100M, tokens 51.2B")[2]
+    rows = [line for line in table.splitlines() if " lr 0." in line]
+    assert rows[0].startswith("the law of this sweep lr 0.0007")
+    assert any(re.match(r"constant lr \S+ \+2\.\d\d \d", row) for row in rows)
+
+
+def timescale(*, low, high, costs=None):
+    return Timescale(
+        formula="1 / (steps * lr * wd)",
+        size={"steps": 1e4},
+        level=0.95,
+        value=Measure(value=0.05, ci=Interval(0.04, 0.06)),
+        exponents={"steps": Measure(value=(low + high) / 2, ci=Interval(low, high))},
+        octave_costs=costs or {},
+    )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "course"),
+    [
+        (-0.05, 0.05, "it stays"),
+        (0.01, 0.05, "it stays"),
+        (0.05, 0.3, "it rises"),
+        (-0.6, -0.2, "it falls"),
+        (-0.3, 0.2, "whether it stays cannot be told"),
+    ],
+)
+def test_whether_a_timescale_stays_is_read_off_its_interval(low, high, course):
+    (text,) = timescale_sentences(timescale(low=low, high=high))
+    assert text.endswith(f"{course}.")
+    assert timescale_sentences(None) == []
+
+
+def test_moves_along_a_timescale_are_told_by_their_cost():
+    costs = {"lr": 0.02, "wd": 0.01, "lr and wd": 0.0001}
+    (text,) = timescale_sentences(timescale(low=0, high=0, costs=costs))
+    assert "An octave of lr alone costs 2.0 %, of wd alone 1.0 %" in text.replace("\u00a0", " ")

@@ -12,6 +12,8 @@ from extrap.records.intervals import NOWHERE, Interval
 NBSP = "\u00a0"
 MOST_DIGITS = 6
 """Of the sides of an interval, however narrow it is."""
+ROUNDING_ERROR = 1e-12
+"""Standard error over a value up to which it is that of arithmetic alone."""
 MOST_TEXT = 1000
 """Characters of a text that may come from a file."""
 SUFFIXES = ((1e12, "T"), (1e9, "B"), (1e6, "M"))
@@ -28,11 +30,12 @@ def format_value(value: float | None, error: float | None = None) -> str:
 
     Args:
         value: The value; None or a non-finite number is written `unknown`.
-        error: Its standard error, same unit; without a positive one four significant digits stand.
+        error: Its standard error, same unit; without a positive one, beyond rounding, four
+            significant digits stand.
     """
     if value is None or not math.isfinite(value):
         return "unknown"
-    if error is None or not math.isfinite(error) or error <= 0:
+    if error is None or not math.isfinite(error) or error <= ROUNDING_ERROR * abs(value):
         return _plain(value, _decimals(value, digits=4))
     largest = max(abs(value), error)
     decimals, power = _decimals(error, digits=2), 0

@@ -29,6 +29,11 @@ def test_sides_that_are_equal_but_for_rounding_have_four_digits():
     assert numbers.format_estimate(1.05, sides) == "1.050 (1.050 to 1.050)"
 
 
+def test_an_error_of_arithmetic_alone_is_none():
+    assert numbers.format_value(1.0, 3e-16) == "1.000"
+    assert numbers.format_value(1.0, 3e-9) == "1.0000000000 ± 0.0000000030"
+
+
 def outside_errors(tree):
     """The nodes of a tree but those of a `raise`, whose message repeats what was given."""
     yield tree

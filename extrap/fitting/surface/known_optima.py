@@ -16,7 +16,12 @@ import numpy as np
 from scipy import special
 
 from extrap.fitting.distributions import NormalMixture
-from extrap.fitting.surface.optimum_process import LEAST_VARIANCE, SLOPE_SD, OptimumProcess
+from extrap.fitting.surface.optimum_process import (
+    LEAST_VARIANCE,
+    SLOPE_SD,
+    OptimumProcess,
+    Probabilities,
+)
 from extrap.laws.base import Array
 
 
@@ -35,6 +40,7 @@ class KnownOptima:
         values: log2 of the optima, (S,).
         covariance: Of their errors, (S, S); may be zero.
         slope_sd: Prior standard deviation of a slope, in octaves per doubling.
+        shared: As of the process.
 
     Attributes:
         process: The prior.
@@ -43,9 +49,15 @@ class KnownOptima:
     """
 
     def __init__(
-        self, log_sizes: Array, values: Array, covariance: Array, *, slope_sd: float = SLOPE_SD
+        self,
+        log_sizes: Array,
+        values: Array,
+        covariance: Array,
+        *,
+        slope_sd: float = SLOPE_SD,
+        shared: Probabilities | None = None,
     ) -> None:
-        self.process = OptimumProcess(log_sizes, slope_sd=slope_sd)
+        self.process = OptimumProcess(log_sizes, slope_sd=slope_sd, shared=shared)
         self.scatter_variances = np.array([s.scatter**2 for s in self.process.grid])
         self._log_sizes, self._covariance = log_sizes, covariance
         self._centre = float(np.median(values))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from extrap.errors import Choice, DataError, argument
+from extrap.fitting.surface.optimum_law import SIZE_DIGITS
 from extrap.laws.base import Array
 from extrap.reading.names import COMPUTE_NAMES, kinds_of, known_name
 from extrap.records.numbers import format_exact, format_quantity, name_size, rounded
@@ -29,8 +30,6 @@ laws bend with that ratio, 90 % intervals hold to here and begin to fail at 16
 (`python -m benchmarks.best_value_tables`)."""
 TREND_CORRELATION = 0.8
 """Correlation of the logarithms of two columns above which they grow along a trend."""
-SIZE_DIGITS = 9
-"""Significant digits of a size that are left after a logarithm and its inverse."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

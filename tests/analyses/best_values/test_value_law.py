@@ -55,6 +55,9 @@ def test_the_law_is_that_of_the_process_of_optima():
         assert below @ (weights / weights.sum()) == pytest.approx([0.05, 0.95])
     middle = stats.norm.cdf(np.log2(estimate.value), means, np.sqrt(variances))
     assert middle @ (weights / weights.sum()) == pytest.approx(0.5)
+    mean = weights @ means / weights.sum()
+    variance = weights @ (variances + (means - mean) ** 2) / weights.sum()
+    assert estimate.se == pytest.approx(estimate.value * math.log(2) * math.sqrt(variance))
     assert [size["depth"] for size in best.sizes] == [8, 12, 16, 20]
     assert best.laws["weight_decay"].values == (0.2, 0.09, 0.05, 0.03)
 

@@ -13,9 +13,8 @@ ERRORS = np.array([0.05, 0.3, 0.1, 0.2, 0.1])
 TARGET = np.array([[7.0, 4.0]])
 
 
-def conditional(spreads, slope_sd):
+def conditional(process, spreads):
     """Log evidence of the values, and mean and variance of the law at the target given them."""
-    process = OptimumProcess(SIZES, slope_sd=slope_sd)
     both = np.vstack([SIZES, TARGET])
     joint = process.covariance(both, both, spreads)
     measured = joint[:-1, :-1] + np.diag(spreads.scatter**2 + ERRORS**2)
@@ -26,12 +25,15 @@ def conditional(spreads, slope_sd):
     return stats.multivariate_normal(centre, measured).logpdf(VALUES), mean, variance
 
 
-@pytest.mark.parametrize("slope_sd", [0.6, 1.5])
-def test_the_law_and_an_optimum_beyond_are_the_mixture_of_conditionals(slope_sd):
-    optima = KnownOptima(SIZES, VALUES, np.diag(ERRORS**2), slope_sd=slope_sd)
-    grid, prior = optima.process.grid, optima.process.prior_probabilities
-    evidence, means, variances = np.transpose([conditional(s, slope_sd) for s in grid])
-    weights = prior * np.exp(evidence - evidence.max())
+@pytest.mark.parametrize(
+    "prior", [{}, {"slope_sd": 1.5}, {"shared": ((0.0, 0.6), (0.1, 0.3), (0.3, 0.1))}]
+)
+def test_the_law_and_an_optimum_beyond_are_the_mixture_of_conditionals(prior):
+    optima = KnownOptima(SIZES, VALUES, np.diag(ERRORS**2), **prior)
+    process = OptimumProcess(SIZES, **prior)
+    grid = process.grid
+    evidence, means, variances = np.transpose([conditional(process, s) for s in grid])
+    weights = process.prior_probabilities * np.exp(evidence - evidence.max())
     weights /= weights.sum()
     assert optima.weights == pytest.approx(weights)
     law, optimum = optima.law(TARGET[0]), optima.optimum(TARGET[0], error=0.04)

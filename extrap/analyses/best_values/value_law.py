@@ -203,7 +203,7 @@ def best_values(
         >>> values = {"depth": [8, 12, 16, 20], "weight_decay": [0.2, 0.09, 0.05, 0.03]}
         >>> law = extrap.best_values(pd.DataFrame(values)).laws["weight_decay"]
         >>> round(law.exponents["depth"].value, 1)
-        -2.0
+        -2.1
     """
     try:
         as_runs(source, columns)

@@ -8,7 +8,7 @@ each doubling of compute (6 N D). Five to eight of these in a row are fitted, an
 first, the middle and the last one that has something to forecast, as long as it can be. Coverage
 and widths are of the 90 % interval of a new run; each source counts alike. The prior of forecasts
 over compute is chosen here: the share of the change with the best interval score, each source left
-out in turn. Simulated: clean curves, exponents that stop falling, tables of best values.
+out in turn. Simulated: clean curves, exponents that stop falling.
 """
 
 from __future__ import annotations
@@ -328,37 +328,6 @@ def stopped_rows(part: str, found: pd.DataFrame) -> list[Row]:
     ]
 
 
-def measure_best_values(random: np.random.Generator) -> dict[str, float]:
-    """A table of best values, 4 to 8 sizes with .05 to .3 octave of noise."""
-    n, slope = int(random.integers(4, 9)), random.uniform(-2.2, -0.3)
-    size = 8 * random.uniform(1.3, 2.0) ** np.arange(n)
-    noise = np.log(2) * 0.05 * 6 ** random.uniform(0, 1)
-    value = 3 * size**slope * np.exp(noise * random.normal(size=n))
-    found = extrap.best_values(pd.DataFrame({"width": size, "lr": value}), level=LEVEL)
-    target = 4 * float(size[-1])
-    once = 3 * target**slope * float(np.exp(noise * random.normal()))
-    return {
-        "exponent": slope in found.exponent.ci,
-        "law": 3 * target**slope in found.at(target).ci,
-        "sweep": once in found.at(target).pi,
-    }
-
-
-def best_value_rows(part: str, found: pd.DataFrame) -> list[Row]:
-    """Coverage of the exponent, of the law at four times, and of one more sweep."""
-    shares = found.mean()
-    return [
-        Row(
-            part=part,
-            figure=f"90 % intervals hold: exponent; law and one more sweep at 4 times, "
-            f"{len(found)} tables",
-            target="85–95 %",
-            reached="; ".join(f"{shares[name]:.1%}" for name in ("exponent", "law", "sweep")),
-            met=bool(shares.between(0.85, 0.95).all()),
-        )
-    ]
-
-
 DRAWS = {"development": 1, "report": 2}
 PARTS = {
     **{
@@ -368,7 +337,6 @@ PARTS = {
         for noise in (0.05, 0.2)
     },
     "exponents that stop falling": DrawnPart(measure_stopped, stopped_rows, 300),
-    "tables of best values": DrawnPart(measure_best_values, best_value_rows, 1000),
 }
 
 

@@ -7,7 +7,7 @@ A forecast is an exact mixture of normal distributions, one for each choice of t
 under the probabilities of the spreads as they are and shifted. To choose them on some sources and
 judge them on another one:
 
-    with constants(BENDS=((0.003, 0.5), (0.08, 0.3), (0.2, 0.2))):
+    with constants(OPTIMUM_BEND_SDS=((0.003, 0.5), (0.08, 0.3), (0.2, 0.2))):
         log_scores("Metz").mean()
 """
 
@@ -28,7 +28,8 @@ from benchmarks.optima import N_BELOW, SIZES, TUNED, Array, step_law
 from benchmarks.page import ROOT, print_rows
 from benchmarks.rows import DATA, Row, require
 from extrap.fitting.surface import optimum_process
-from extrap.fitting.surface.optimum_process import OptimumProcess
+from extrap.fitting.surface.known_optima import KnownOptima
+from extrap.fitting.surface.optimum_process import LEAST_VARIANCE, OptimumProcess
 from extrap.fitting.surface.surface import fit_surfaces
 from extrap.fitting.surface.sweep_arrays import arrays_of
 
@@ -37,7 +38,7 @@ WIDTHS = {"Metz": "studies/metz_full.csv", "sweep.csv": "examples/sweep.csv"}
 SOURCES = (*STEP_LAW, "Porian", *WIDTHS)
 N_WIDTHS = 4
 """Widths at least that forecast the others."""
-SPREADS = ("BENDS", "WALKS", "SCATTERS", "SHARED")
+SPREADS = ("OPTIMUM_BEND_SDS", "WALKS", "SCATTER_SDS", "SHARED")
 TILT = 2.0
 """By which the odds of neighbouring spreads are multiplied."""
 RIDGE = 1e-4
@@ -70,19 +71,11 @@ class Mixture(NamedTuple):
 
 def beyond(seen: Seen, below: Array, targets: Array) -> Mixture:
     """What the optima `below` say of those at targets, log2 of sizes (T, C)."""
-    process = OptimumProcess(seen.log_sizes[below])
-    information = np.linalg.inv(seen.covariance[np.ix_(below, below)])
-    values, same = seen.values[below], np.eye(int(below.sum()))
-    centre = float(np.median(values))
-    weights = process.weigh(information, information @ values, centre)
-    means, sds = [], []
-    for own, spreads in zip(process.covariances, process.grid, strict=True):
-        covariance = np.linalg.solve(same + own @ information, own)
-        off = covariance @ (information @ (values - centre))
-        pull, sd = process.beyond(targets, spreads)
-        means.append(centre + pull @ off)
-        sds.append(np.sqrt(sd**2 + np.einsum("ts,su,tu->t", pull, covariance, pull)))
-    return Mixture(weights / weights.sum(), np.array(means), np.array(sds))
+    covariance = seen.covariance[np.ix_(below, below)]
+    optima = KnownOptima(seen.log_sizes[below], seen.values[below], covariance)
+    means, covariances = optima.posterior(targets)
+    variances = np.diagonal(covariances, axis1=1, axis2=2) + optima.scatter_variances[:, None]
+    return Mixture(optima.weights, means, np.sqrt(np.maximum(variances, LEAST_VARIANCE)))
 
 
 def porian(data: Path = DATA) -> list[Seen]:
@@ -131,7 +124,7 @@ def log_scores(source: str) -> Array:
     """Log predictive density, an octave, of every larger optimum of a source, by rolling origin.
 
     The optima are estimated once, from all runs; the process then has only the smaller ones, and
-    the present constants `BENDS`, `WALKS`, `SCATTERS` and `SHARED` of its module.
+    the present constants that `SPREADS` names of its module.
 
     Args:
         source: One of `SOURCES`.

@@ -174,7 +174,7 @@ def _noted(error: Exception, message: str | None = None) -> str:
     )
 
 
-REPLACED = ("size", "tune", "loss", "seed", "params", "tokens", "compute", "batch", "steps")
+REPLACED = ("size", "tune", "loss", "seed", "params", "tokens", "compute", "batch", "steps", "at")
 """Arguments of which a choice gives the whole value; to others it adds one more."""
 
 
@@ -195,7 +195,7 @@ def _without_replaced(argv: Sequence[str], choice: Choice) -> list[str]:
             remaining.append(part)
             continue
         value = value if equals else next(parts, "")
-        if flag == "--at" and "=" in value:
+        if flag == "--at" and "=" in value and "at" not in names:
             remaining += [flag, value]
         if choice.instead and value.partition("=")[0] != choice.instead:
             remaining += [flag, value]

@@ -101,12 +101,12 @@ class DataError(ExtrapError, ValueError):
 
 
 class OnlyBestValues(DataError):
-    """A table has the best value of each size and no loss: it is no sweep.
+    """A table has the best values of each size and no loss: it is no sweep.
 
     Attributes:
-        table: The table, one row per size.
+        table: The table, one row per size or several that repeat it.
         sizes: Its size columns.
-        tuned: Its other columns.
+        tuned: Its columns of best values.
     """
 
     def __init__(

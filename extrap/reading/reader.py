@@ -324,7 +324,7 @@ def _opened(source: Any, request: Request) -> tuple[Contents, Request, list[str]
     if not request.size:
         table, derived = with_tokens(table, request.split)
         unit_notes += derived
-    check_has_losses(table, contents.where, sizes=request.size, tuned=tuned)
+    check_has_losses(table, contents.where, sizes=request.size, tuned=tuned, seed=request.seed)
     contents = with_named_settings(
         replace(contents, table=table, losses=request.losses or contents.losses)
     )

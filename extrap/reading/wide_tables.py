@@ -6,7 +6,7 @@
 | groups of a chart of W&B's | lines whose `__MIN` is below their `__MAX` |
 | two lines of headers | headers that repeat, text in the first row below them |
 | the header again further down | a row that equals the header: left out |
-| the best value of each size | a setting, one row a size and no loss |
+| the best value of each size | settings, one row a size or a size and seed, no loss |
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from extrap.errors import DataError, OnlyBestValues, shown
+from extrap.errors import Choice, DataError, OnlyBestValues, shown
 from extrap.reading.cells import numbers_of
 from extrap.reading.names import (
     COMPUTE_NAMES,
     LETTERS,
     NAMES_OF_PART,
     RATE_NAMES,
+    SEED_NAMES,
     known_name,
     loss_rank,
 )
@@ -126,29 +127,61 @@ def check_wide(wide: Sequence[str], names: Sequence[str], where: str) -> None:
 
 
 def check_has_losses(
-    table: pd.DataFrame, where: str, *, sizes: Sequence[str], tuned: Sequence[str]
+    table: pd.DataFrame, where: str, *, sizes: Sequence[str], tuned: Sequence[str], seed: str
 ) -> None:
-    """Raise where a table has the best value of each size and no loss."""
+    """Raise where a table has the best values of each size and no loss."""
     names = [str(column) for column in table]
     if any(loss_rank(name) is not None for name in names):
         return
     counted = (*NAMES_OF_PART["size"], *NAMES_OF_PART["data"], *COMPUTE_NAMES)
     are_sizes = [n for n in names if n in sizes or known_name(n) in counted]
     are_tuned = [n for n in names if known_name(n) in NAMES_OF_PART["tune"] or n in tuned]
-    is_all = set(names) - {SPACING_COLUMN} == {*are_sizes, *are_tuned}
+    seeds = [n for n in names if n == seed or known_name(n) in SEED_NAMES]
+    is_all = set(names) - {SPACING_COLUMN, *seeds} == {*are_sizes, *are_tuned}
     of = [n for n in are_sizes if n not in tuned and (not sizes or n in sizes)]
     best = [n for n in are_tuned if n not in of and (not tuned or n in tuned)]
-    if is_all and of and best and table.duplicated(of).any():
+    if not (is_all and of and best):
+        return
+    if left_out := [n for n in are_sizes if n not in (*of, *best)]:
+        _check_constant(table, of, left_out)
+    _check_repeats(table, where, of=of, best=best, seeds=seeds)
+    raise OnlyBestValues(
+        f"a sweep has a loss for every run, {where} has the best {' and '.join(best)} of each "
+        f"{' and '.join(of)} and no loss; give all runs with their losses, or fit the law of the "
+        "best values alone with extrap forecast, in Python extrap.best_values.",
+        table=table,
+        sizes=of,
+        tuned=best,
+    )
+
+
+def _check_constant(table: pd.DataFrame, of: Sequence[str], others: Sequence[str]) -> None:
+    """Raise where a size column that was not chosen varies within a size."""
+    counts = table.groupby([*of])[[*others]].nunique().max()
+    if varying := [str(name) for name in counts.index[counts > 1]]:
         raise DataError(
-            f"a table of best values has one row per size, {where} has several of one {of[0]} and "
-            "no loss; add the losses, or keep the best row of each."
+            f"rows of one {' and '.join(of)} differ in {varying[0]}, which moves best values too; "
+            "take it as a size:",
+            [Choice({"size": [*of, *varying]})],
         )
-    if is_all and of and best:
-        raise OnlyBestValues(
-            f"a sweep has a loss for every run, {where} has the best {best[0]} of each "
-            f"{of[0]} and no loss; give all runs with their losses, or fit the law of that value "
-            "alone with extrap forecast, in Python extrap.best_values.",
-            table=table,
-            sizes=of,
-            tuned=best,
+
+
+def _check_repeats(
+    table: pd.DataFrame,
+    where: str,
+    *,
+    of: Sequence[str],
+    best: Sequence[str],
+    seeds: Sequence[str],
+) -> None:
+    """Raise where rows of one size are not repeats of a best value, but runs of a sweep."""
+    if seeds:
+        is_sweep = table.duplicated([*of, *seeds]).any()
+    else:
+        is_sweep = (table.groupby([*of])[[*best]].nunique() > 1).any(axis=1).all()
+    if is_sweep:
+        raise DataError(
+            f"a table of best values has one row per size, or one per size and seed, {where} has "
+            f"several values of one {' and '.join(of)} and no loss; add the losses, or keep the "
+            "best row of each."
         )

@@ -31,6 +31,7 @@ CHECKED = (
 JSON = {
     "forecast-clean": f"forecast {CLEAN} --at 512 --at width=4096",
     "forecast-pair": f"forecast {PAIR} --at params=1e8,tokens=1e10 --level .8",
+    "best-values": "forecast T/best.csv --tune lr --at params=7e9,tokens=3e11",
     "check-sealed": f"check {SEALED} examples/big.csv",
     "backtest-clean": f"backtest {CLEAN}",
     "watch-log": "watch W/accuracy.json T/log.csv --at 256 --total-steps 1000 --tuned lr=0.01 "
@@ -52,6 +53,7 @@ JSON = {
 
 TEXT = {
     "forecast": f"forecast {CLEAN} --at 512 --at 4096",
+    "best-values": "forecast T/best.csv --at params=7e9,tokens=3e11 --at 2x",
     "check": f"check {CLEAN} T/clean_big.csv",
     "backtest": f"backtest {CLEAN}",
     "watch": "watch W/accuracy.json T/log_bad.csv --at 256 --total-steps 1000 --loss acc "

@@ -1,4 +1,4 @@
-"""The law of a table of the best value of each size."""
+"""The laws of a table of the best values of each size."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ if TYPE_CHECKING:
     from extrap.analyses.best_values.value_law import (
         THEORY,
         BestValues,
+        ValueLaw,
         best_values,
-        law_of_values,
+        laws_of_values,
     )
 
 __all__ = [
     "ANALYSIS",
     "THEORY",
     "BestValues",
+    "ValueLaw",
     "best_values",
-    "law_of_values",
+    "laws_of_values",
 ]
 
 ANALYSIS = Analysis(
@@ -31,6 +33,6 @@ ANALYSIS = Analysis(
 __getattr__ = on_first_use(
     __name__,
     {
-        "value_law": "THEORY BestValues best_values law_of_values",
+        "value_law": "THEORY BestValues ValueLaw best_values laws_of_values",
     },
 )

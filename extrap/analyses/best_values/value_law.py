@@ -1,4 +1,4 @@
-"""`best_values`: the law of a best value over size, from one row per size and no losses.
+"""`best_values`: the laws of best values over size, from a table of them without losses.
 
 Many people have such a table: the weight decay or learning rate that won at each size. A power law
 through the values says what to use at a larger size; of the loss, and of what a wrong value costs,
@@ -8,30 +8,45 @@ it says nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Unpack
 
 import numpy as np
-from scipy import special
+import pandas as pd
 
-from extrap.errors import Choice, DataError, OnlyBestValues, argument
-from extrap.fitting.distributions import t_quantile
+from extrap.analyses.best_values.size_design import SizeDesign, design_of
+from extrap.errors import DataError, OnlyBestValues
+from extrap.fitting.distributions import NormalMixture
+from extrap.fitting.surface.known_optima import KnownOptima
 from extrap.laws.base import Array
 from extrap.reading.cells import read_numbers
 from extrap.reading.reader import ReadingKeywords, as_runs
 from extrap.reading.wide_tables import SPACING_COLUMN
 from extrap.records import Estimate, Interval, Measure, Shown
-from extrap.records.codec import document, shape
+from extrap.records.codec import document, encode, shape
 from extrap.records.fields import require_level
+from extrap.records.numbers import rounded
 
-FEWEST_VALUES, LEAST_SIZE_RATIO = 3, 1.1
-"""Sizes with which a law has a scatter, and largest over smallest that they need."""
+FEWEST_SIZES = 3
+"""Sizes that a law needs."""
+VALUE_DIGITS = 12
+"""Significant digits of a value that are left after a logarithm and its inverse."""
 LARGEST_LOG_VALUE = 300.0
 """Largest log value that is given."""
+VALUE_SLOPE_SD = 1.5
+"""Prior standard deviation of an exponent. That of rates is narrower: a weight decay goes as depth
+to the power of about −2. Simulated rates are forecast as well with this one
+(`python -m benchmarks.best_value_tables --draws development`)."""
+VALUE_SHARED = ((0.0, 0.6), (0.1, 0.3), (0.3, 0.1))
+"""Of the process of optima, chosen on the same draws: with the probabilities of sweeps 90 %
+intervals held 96 %, with none 85 % where sizes share effects of .2 octaves. The optima of Step Law
+score better with these too (`benchmarks.optimum_laws`)."""
 LEAST_SPACING, OFF_GRID = 1.05, 0.05
 """Factor from which on values are taken for those of a grid, and the part of a step by which they
 may lie beside it."""
+SPACING_DIGITS = 4
+"""Significant digits of a spacing that is read off the values."""
 WITHOUT_GAPS = 2.0
 """Factor that is taken where all values are one."""
 THEORY = (-0.5, -1.0, -2.0)
@@ -40,73 +55,96 @@ Tensor programs VI, depth-muP); Adam's rate over width (Yang et al. 2022, Tensor
 3), or a value that falls with the parameters; the same over width, whose square these follow."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class BestValues(Shown):
-    """A power law `value = v (x / x_0)^b` of a best value, x_0 the geometric mean of n sizes.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueLaw:
+    """A power law `v = v_0 Π (x_i / x_0i)^b_i` of a best value, x_0 the mean of the log sizes.
 
     Attributes:
-        size: The size column.
-        tuned: The column of the best value.
-        sizes: Ascending, shape (n,).
-        values: The best value of each, shape (n,).
-        level: Level of the intervals.
-        exponent: b.
-        log_value: ln v.
+        values: The best value of each size, of repeats their geometric mean, shape (n,).
+        exponents: Size column that varies → b, the mean slope over the sizes.
+        log_value: ln v_0.
         scatter: Standard deviation of a log value about the law, in nats.
         spacing: Factor between neighbouring values of the grid that they were read off: the
             largest one of a column `spacing`, or what all of their own ratios are powers of; None
             where that is not known.
     """
 
-    size: str
-    tuned: str
-    sizes: tuple[float, ...]
     values: tuple[float, ...]
-    level: float
-    exponent: Measure
+    exponents: Mapping[str, Measure]
     log_value: float
     scatter: float
     spacing: float | None = None
 
-    def half_width(self, errors: float) -> float:
-        """Half the width of the interval of what errs by so many times a value's error.
 
-        By Student's t of the scatter, and at least what rounding to the grid alone makes: an
-        error spread evenly over a step.
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class BestValues(Shown):
+    """Laws of best values over one or several size columns.
+
+    Attributes:
+        columns: The size columns.
+        sizes: Size column → value, of each of n sizes, ascending.
+        n_rows: Rows of the table; more than n where sizes are repeated.
+        level: Level of the intervals.
+        laws: Tuned column → its law.
+    """
+
+    columns: tuple[str, ...]
+    sizes: tuple[Mapping[str, float], ...]
+    n_rows: int
+    level: float
+    laws: Mapping[str, ValueLaw]
+
+    @property
+    def design(self) -> SizeDesign:
+        """What varies in the sizes."""
+        return design_of(self.columns, self._array())
+
+    def _array(self) -> Array:
+        return np.array([[size[column] for column in self.columns] for size in self.sizes])
+
+    def at(self, value: float | None = None, /, **size: float) -> dict[str, Estimate]:
+        """The best values at a size: `ci` of the law, `pi` of the best value of one more sweep.
 
         Args:
-            errors: Standard error over that of a value.
-        """
-        end, n = 0.5 + self.level / 2, len(self.sizes)
-        by_scatter = float(t_quantile(end, n - 2)) * self.scatter
-        rounding = math.log(self.spacing or 1.0) / math.sqrt(12)
-        return errors * max(by_scatter, float(special.ndtri(end)) * rounding)
-
-    def at(self, size: float) -> Estimate:
-        """The value at a size: `ci` of the law, `pi` of the best value of one more sweep.
+            value: The size, where there is one size column.
+            size: Size column → size. A column that never varied may be left out.
 
         Raises:
-            ValueError: The size is not positive, or so far that the value is no number.
+            ValueError: The size is not positive, or so far that a value is no number.
+            DataError: The table says nothing of such a size, as the ratio of its columns was never
+                varied so far.
         """
-        if not (math.isfinite(size) and size > 0):
-            raise ValueError(f"{self.size} must be positive and finite, got {size:g}.")
-        x = np.log(self.sizes)
-        off, spread, n = math.log(size) - x.mean(), float(((x - x.mean()) ** 2).sum()), len(x)
-        errors = math.sqrt(1 / n + off**2 / spread)
-        mean = self.log_value + (self.exponent.value or 0.0) * off
-        if abs(mean) > LARGEST_LOG_VALUE:
+        if value is not None:
+            size = {**dict.fromkeys(self.columns[:1], value), **size}
+        target = self.design.locate(size)
+        return {name: self._estimate(name, target) for name in self.laws}
+
+    def _estimate(self, tuned: str, target: Array) -> Estimate:
+        law, optima = self.laws[tuned], self._optima(tuned)
+        octaves = optima.law(target)
+        log_value = math.log(2) * octaves.quantile(0.5)
+        if abs(log_value) > LARGEST_LOG_VALUE:
             raise ValueError(
-                f"the law leaves the range of numbers at {self.size} {size:g}; ask for a nearer "
-                "one."
+                f"the law of {tuned} leaves the range of numbers; ask for a nearer size."
             )
         return Estimate(
-            value=math.exp(mean),
-            se=math.exp(mean) * self.scatter * errors,
-            ci=Interval.around_log(mean, self.half_width(errors)),
-            pi=Interval.around_log(mean, self.half_width(math.hypot(errors, 1.0))),
+            value=math.exp(log_value),
+            se=math.exp(log_value) * math.log(2) * octaves.sd,
+            ci=self._interval(octaves),
+            pi=self._interval(optima.optimum(target, reading_variance(law.spacing))),
         )
 
-    def to_dict(self, sizes: Sequence[float] = ()) -> dict[str, Any]:
+    def _interval(self, octaves: NormalMixture) -> Interval:
+        low, high = (
+            math.log(2) * octaves.quantile(0.5 + sign * self.level / 2) for sign in (-1, 1)
+        )
+        return Interval.around_log((low + high) / 2, (high - low) / 2)
+
+    def _optima(self, tuned: str) -> KnownOptima:
+        law = self.laws[tuned]
+        return optima_of(self.design, np.log2(law.values), reading_variance(law.spacing))
+
+    def to_dict(self, sizes: Sequence[Mapping[str, float]] = ()) -> dict[str, Any]:
         """What `extrap forecast --json` prints of it, in plain JSON types.
 
         Args:
@@ -114,13 +152,26 @@ class BestValues(Shown):
         """
         from extrap.analyses.best_values.page import best_values_answer
 
-        targets = list(sizes) or self.targets()
-        points = [{self.size: size, self.tuned: self.at(size)} for size in targets]
-        return document(self, answer=best_values_answer(self, targets).plain, points=points)
+        targets = [self.design.completed(size) for size in sizes] or self.targets()
+        points = [{**size, **self.at(**size)} for size in targets]
+        answer = best_values_answer(self, targets).plain
+        return document(self, **self._of_one_column(), answer=answer, points=points)
 
-    def targets(self) -> list[float]:
-        """Twice, four and eight times the largest size."""
-        return [factor * self.sizes[-1] for factor in (2, 4, 8)]
+    def _of_one_column(self) -> dict[str, Any]:
+        """Of one law over one column the parts of the law, and numbers for its sizes."""
+        if len(self.columns) > 1:
+            return {}
+        (size,) = self.columns
+        numbers = {"size": size, "sizes": [values[size] for values in self.sizes]}
+        if len(self.laws) > 1:
+            return numbers
+        ((tuned, law),) = self.laws.items()
+        parts = encode(law)
+        return {**numbers, "tuned": tuned, "exponent": parts.pop("exponents")[size], **parts}
+
+    def targets(self) -> list[dict[str, float]]:
+        """Twice, four and eight times the largest size, all columns that vary together."""
+        return [self.design.times(factor) for factor in (2, 4, 8)]
 
 
 shape(BestValues, kind="extrap-best-values")
@@ -129,82 +180,101 @@ shape(BestValues, kind="extrap-best-values")
 def best_values(
     source: object, *, level: float = 0.95, **columns: Unpack[ReadingKeywords]
 ) -> BestValues:
-    """Fit a power law to a table that has the best value of each size and no loss.
+    """Fit power laws to a table that has the best values of each size and no loss.
 
-    Least squares on logarithms; the noise of the values is what they scatter about the law, and
-    intervals are Student's t with as many degrees of freedom as sizes less two. Values that were
-    read off a grid err by a part of its step however well they lie on a line.
+    The law of a value, over all size columns together, is a Gaussian process: a line on log-log
+    axes, which may bend a little, about which values scatter. Values that were read off a grid
+    err by a part of its step however well they lie on a line.
 
     Args:
-        source: A path or a DataFrame: a size column, a tuned column, one row per size; perhaps
-            `spacing`, the factor between the values that were tried.
+        source: A path or a DataFrame: size columns, tuned columns, one row per size or several
+            that repeat it; perhaps `spacing`, the factor between the values that were tried.
         level: Level of the intervals, in (0, 1).
         columns: How the table is read, as keywords of `extrap.read_runs`; `size` and `tune` choose
             among several columns.
 
     Raises:
-        DataError: The table has losses, fewer than three sizes, values that are not positive, or
-            several columns that could be meant.
+        DataError: The table has losses, fewer than three sizes, or values that are not positive.
         ValueError: `level` is not in (0, 1).
 
     Example:
         >>> import pandas as pd
         >>> import extrap
         >>> values = {"depth": [8, 12, 16, 20], "weight_decay": [0.2, 0.09, 0.05, 0.03]}
-        >>> round(extrap.best_values(pd.DataFrame(values)).exponent.value, 2)
-        -2.06
+        >>> law = extrap.best_values(pd.DataFrame(values)).laws["weight_decay"]
+        >>> round(law.exponents["depth"].value, 1)
+        -2.1
     """
     try:
         as_runs(source, columns)
     except OnlyBestValues as only:
-        return law_of_values(only, level=level)
+        return laws_of_values(only, level=level)
     raise DataError(
         "the table has losses; forecast them and the best values with extrap.forecast."
     )
 
 
-def law_of_values(only: OnlyBestValues, *, level: float) -> BestValues:
-    """The law of what a table holds that was refused as a sweep.
+def laws_of_values(only: OnlyBestValues, *, level: float) -> BestValues:
+    """The laws of what a table holds that was refused as a sweep.
 
     Raises:
-        DataError: Fewer than three sizes, values that are not positive, or several columns that
-            could be meant.
+        DataError: Fewer than three sizes, or values that are not positive.
     """
     require_level(level)
-    size, tuned = _one(only.sizes, "size"), _one(only.tuned, "tune")
-    table = only.table[[size, tuned]].apply(lambda c: read_numbers(c, str(c.name), required=True))
-    for name in (size, tuned):
+    sizes, tuned = list(only.sizes), list(only.tuned)
+    table = only.table[[*sizes, *tuned]].apply(
+        lambda c: read_numbers(c, str(c.name), required=True)
+    )
+    for name in table:
         if odd := [value for value in table[name] if not (value > 0 and math.isfinite(value))]:
             raise DataError(f"{name} must be positive and finite, got {odd[0]:g}.")
-    table = table.sort_values(size)
-    if len(table) < FEWEST_VALUES:
+    logs = np.log2(table[tuned]).groupby([table[name] for name in sizes]).mean().reset_index()
+    if len(logs) < FEWEST_SIZES:
         raise DataError(
-            f"a law of the best {tuned} needs {FEWEST_VALUES} sizes, got {len(table)}."
+            f"a law of the best {' or '.join(tuned)} needs {FEWEST_SIZES} sizes, got {len(logs)}; "
+            "add a row for each further size."
         )
-    span = float(table[size].max() / table[size].min())
-    if span < LEAST_SIZE_RATIO:
-        raise DataError(
-            f"sizes must span a factor of {LEAST_SIZE_RATIO:g}, {size} spans {span:.3g}; add a "
-            "size."
-        )
-    x, y = np.log(table[size].to_numpy()), np.log(table[tuned].to_numpy())
-    off = x - x.mean()
-    slope = float(off @ y / (off @ off))
-    residuals = y - y.mean() - slope * off
-    scatter = math.sqrt(float(residuals @ residuals) / (len(x) - 2))
-    law = BestValues(
-        size=size,
-        tuned=tuned,
-        sizes=tuple(table[size].tolist()),
-        values=tuple(table[tuned].tolist()),
+    design, spacing = design_of(sizes, logs[sizes].to_numpy()), _stated_spacing(only)
+    return BestValues(
+        columns=tuple(sizes),
+        sizes=tuple(logs[sizes].to_dict("records")),
+        n_rows=len(table),
         level=level,
-        exponent=Measure(value=slope),
-        log_value=float(y.mean()),
-        scatter=scatter,
-        spacing=_stated_spacing(only) or _spacing_of(y),
+        laws={
+            name: _law(design, logs[name], spacing or _spacing_of(np.log(table[name])), level)
+            for name in tuned
+        },
     )
-    half = law.half_width(1 / math.sqrt(off @ off))
-    return replace(law, exponent=Measure(value=slope, ci=Interval(slope - half, slope + half)))
+
+
+def _law(design: SizeDesign, logs: pd.Series, spacing: float | None, level: float) -> ValueLaw:
+    """The law of the values, log2 (n,)."""
+    optima = optima_of(design, logs.to_numpy(), reading_variance(spacing))
+    middle, *slopes = optima.line()
+    scatter = math.sqrt(float(optima.weights @ optima.scatter_variances))
+    return ValueLaw(
+        values=tuple(rounded(2.0**log, VALUE_DIGITS) for log in logs),
+        exponents={
+            name: Measure(value=slope.quantile(0.5), ci=slope.interval(level))
+            for name, slope in zip(design.names, slopes, strict=True)
+        },
+        log_value=math.log(2) * middle.quantile(0.5),
+        scatter=math.log(2) * scatter,
+        spacing=spacing,
+    )
+
+
+def reading_variance(spacing: float | None) -> float:
+    """Variance of log2 of a value that is read off a grid: spread evenly over a step."""
+    return math.log2(spacing or 1.0) ** 2 / 12
+
+
+def optima_of(design: SizeDesign, logs: Array, variance: float) -> KnownOptima:
+    """What values say of the law, log2 (n,), each read with an error of the same variance."""
+    covariance = variance * np.eye(len(logs))
+    return KnownOptima(
+        design.coordinates, logs, covariance, slope_sd=VALUE_SLOPE_SD, shared=VALUE_SHARED
+    )
 
 
 def _stated_spacing(only: OnlyBestValues) -> float | None:
@@ -221,21 +291,16 @@ def _stated_spacing(only: OnlyBestValues) -> float | None:
 
 
 def _spacing_of(logs: Array) -> float | None:
-    """The factor that all ratios of values, from their logarithms, are powers of."""
-    gaps = np.diff(np.unique(np.round(logs, 9)))
+    """The factor that all ratios of values, from their logarithms, are powers of.
+
+    Values of which one comes twice were read off a grid whatever their ratios are: the smallest.
+    """
+    distinct = np.unique(np.round(logs, 9))
+    gaps = np.diff(distinct)
     if not len(gaps):
         return WITHOUT_GAPS
     steps = gaps / gaps.min()
-    is_grid = np.abs(steps - np.round(steps)).max() <= OFF_GRID
-    factor = float(f"{math.exp(gaps.min()):.4g}")
-    return factor if is_grid and len(gaps) > 1 and factor >= LEAST_SPACING else None
-
-
-def _one(names: Sequence[str], option: str) -> str:
-    """The column that is meant."""
-    if len(names) > 1:
-        raise DataError(
-            f"a law of a best value has one {argument(option)}, the table has several; choose:",
-            [Choice({option: name}) for name in names],
-        )
-    return names[0]
+    is_even = len(gaps) > 1 and np.abs(steps - np.round(steps)).max() <= OFF_GRID
+    is_grid = is_even or len(distinct) < len(logs)
+    factor = rounded(math.exp(gaps.min()), SPACING_DIGITS)
+    return factor if is_grid and factor >= LEAST_SPACING else None

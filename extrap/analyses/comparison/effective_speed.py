@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from extrap.analyses.comparison.gain import Gain, GainLaw, Pairs, fit_gain
+from extrap.analyses.comparison.gain import GainLaw, Pairs, fit_gain
 from extrap.errors import DataError, argument
+from extrap.fitting.distributions import NormalMixture
 from extrap.fitting.posterior import LOWEST, LossPosterior
 from extrap.fitting.run_costs import read_run_cost
 from extrap.laws.base import Array
@@ -140,7 +141,13 @@ def speed_law(log_ratios: Mapping[float, float], smallest: float) -> GainLaw:
 
 
 def effective_speed(
-    law: LossPosterior, size: float, *, gain: Gain, speed: Gain, power: float, level: float
+    law: LossPosterior,
+    size: float,
+    *,
+    gain: NormalMixture,
+    speed: NormalMixture,
+    power: float,
+    level: float,
 ) -> Measure:
     """The ratio of costs for one loss, median and interval over laws, gains and speeds.
 
@@ -173,7 +180,7 @@ def effective_speed(
     return Measure(value=value, ci=Interval(lower, upper))
 
 
-def _quantiles(gain: Gain, n: int) -> Array:
+def _quantiles(gain: NormalMixture, n: int) -> Array:
     return np.array([gain.quantile((i + 0.5) / n) for i in range(n)])
 
 

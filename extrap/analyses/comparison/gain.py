@@ -15,10 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import optimize, special
 
+from extrap.fitting.distributions import NormalMixture
 from extrap.laws.base import Array
-from extrap.records import Interval
 
 DECAY_RATES = (0.0, 0.1, 0.25, 0.5)
 """How fast the change of a gain dies out per doubling, equally likely; at 0 it goes on. Chosen
@@ -40,8 +39,6 @@ SEED_VARIANCE_RATIO = 0.35 / 0.65
 """Variance that a seed has at all sizes alike, over the rest of its own."""
 MIN_WEIGHT = 1e-5
 """Components of a smaller posterior probability are left out."""
-BRACKET_SDS = 10.0
-"""Standard deviations within which the end of an interval is searched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -77,40 +74,6 @@ class Pairs:
             dof=self.dof + n - 1,
             variances=(*self.variances, 0.0) if self.variances else (),
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Gain:
-    """A gain at one size: a mixture of normal distributions of `ln(L_base / L_variant)`.
-
-    Attributes:
-        weights: Shape (n,), sum to 1.
-        means: Shape (n,).
-        sds: Shape (n,).
-    """
-
-    weights: Array
-    means: Array
-    sds: Array
-
-    @property
-    def mean(self) -> float:
-        """Mean of the mixture."""
-        return float(self.weights @ self.means)
-
-    def chance_below(self, gain: float) -> float:
-        """Probability that the gain is below a number."""
-        return float(self.weights @ special.ndtr((gain - self.means) / self.sds))
-
-    def quantile(self, share: float) -> float:
-        """The gain that is exceeded with probability 1 − share, which is in (0, 1)."""
-        low = float((self.means - BRACKET_SDS * self.sds).min())
-        high = float((self.means + BRACKET_SDS * self.sds).max())
-        return float(optimize.brentq(lambda gain: self.chance_below(gain) - share, low, high))
-
-    def interval(self, level: float) -> Interval:
-        """Between quantiles that leave as much below as above."""
-        return Interval(self.quantile(0.5 - level / 2), self.quantile(0.5 + level / 2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -151,15 +114,15 @@ class GainLaw:
         """Root mean square of the standard deviations of a pair."""
         return float(np.sqrt(self.weights @ self.scatters**2))
 
-    def predict(self, doublings: float) -> Gain:
+    def predict(self, doublings: float) -> NormalMixture:
         """The gain so many doublings from the smallest size, in log loss."""
         design = np.column_stack([np.ones(len(self.rates)), _progress(doublings, self.rates)])
         variance = np.einsum("ni,nij,nj->n", design, self.covariances, design)
         variance += self.bends**2 * abs(doublings - self.largest) ** 3 / 3
         means = (design * self.means).sum(axis=1)
-        return Gain(weights=self.weights, means=means, sds=np.sqrt(variance))
+        return NormalMixture(weights=self.weights, means=means, sds=np.sqrt(variance))
 
-    def runs_at(self, doublings: float, n: int) -> Gain:
+    def runs_at(self, doublings: float, n: int) -> NormalMixture:
         """The mean gain that n new pairs of runs there would show, in log loss."""
         gain = self.predict(doublings)
         return replace(gain, sds=np.hypot(gain.sds, self.scatters / np.sqrt(n)))

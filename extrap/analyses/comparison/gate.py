@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from extrap.analyses.comparison.gain import Gain, GainLaw, fit_gain
+from extrap.analyses.comparison.gain import GainLaw, fit_gain
+from extrap.fitting.distributions import NormalMixture
 from extrap.records import Interval
 from extrap.records.intervals import LARGEST_LOG
 
@@ -93,7 +94,7 @@ class Gate:
         return [as_share(law.predict(u), self.level) for u in law.pairs.doublings]
 
 
-def as_share(gain: Gain, level: float) -> Interval:
+def as_share(gain: NormalMixture, level: float) -> Interval:
     """The interval of a gain as a share of the loss, `1 − exp(−gain)`."""
     low, high = gain.interval(level)
     logs = np.clip([-(low or 0.0), -(high or 0.0)], None, LARGEST_LOG)

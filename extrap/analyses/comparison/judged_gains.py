@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from extrap.analyses.comparison.arm_gains import loss_posterior
 from extrap.analyses.comparison.comparison_results import Contrast, SizeDifference
 from extrap.analyses.comparison.effective_speed import EffectiveSpeed, effective_speed, speed_law
-from extrap.analyses.comparison.gain import USUAL_GAIN, Gain, GainLaw
+from extrap.analyses.comparison.gain import USUAL_GAIN, GainLaw
 from extrap.analyses.comparison.gate import (
     UNDECIDED,
     Gate,
@@ -19,6 +19,7 @@ from extrap.analyses.comparison.gate import (
 )
 from extrap.analyses.comparison.seed_losses import Arm
 from extrap.fitting.designs import LEAST_SIZES_OF_LAW
+from extrap.fitting.distributions import NormalMixture
 from extrap.records import Interval, Measure
 from extrap.records.intervals import LARGEST_LOG
 
@@ -156,7 +157,7 @@ class Gains:
         return tuple(rows)
 
 
-def _difference(gain: Gain, level: float) -> Measure:
+def _difference(gain: NormalMixture, level: float) -> Measure:
     """Treated / plain − 1."""
     low, high = as_share(gain, level)
     assert low is not None

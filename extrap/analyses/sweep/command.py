@@ -50,7 +50,7 @@ def forecast_command(
 
     SWEEP is a CSV, Parquet or JSONL file, the URL of an Optuna storage or MLflow store, a folder
     of a tracker's runs, a sealed forecast (.json), or - for CSV on the standard input. A table of
-    the best value of each size, without losses, gives the law of that value.
+    the best values of each size, without losses, gives the laws of these values.
     """
     from extrap.analyses.sweep.page import forecast_blocks
     from extrap.forecasting.documents import HASH_DIGITS_SHOWN, save_forecast
@@ -79,17 +79,17 @@ def forecast_command(
 
 def _of_best_values(only: OnlyBestValues, at: Sequence[str], *, level: float) -> Printed:
     """What is printed of a table of best values."""
-    from extrap.analyses.best_values import law_of_values
+    from extrap.analyses.best_values import laws_of_values
     from extrap.analyses.best_values.page import best_values_blocks
 
-    law = law_of_values(only, level=level)
-    largest = {law.size: law.sizes[-1]}
-    targets = [parse_size(text, (law.size,), largest=largest) for text in at]
-    if odd := [name for size in targets for name in size if name != law.size]:
-        raise click.UsageError(f"--at takes a {law.size}, got one of {odd[0]}; leave that out.")
-    sizes = [size[law.size] for size in targets]
-    blocks = best_values_blocks(law, sizes)
-    return Printed(law, blocks, document=lambda: law.to_dict(sizes))
+    best = laws_of_values(only, level=level)
+    sizes = [parse_size(text, best.design.names, largest=best.design.largest()) for text in at]
+    if odd := [name for size in sizes for name in size if name not in best.columns]:
+        raise click.UsageError(
+            f"--at takes {', '.join(best.columns)}, got one of {odd[0]}; leave that out."
+        )
+    blocks = best_values_blocks(best, sizes)
+    return Printed(best, blocks, document=lambda: best.to_dict(sizes))
 
 
 @analysis(

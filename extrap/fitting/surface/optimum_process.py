@@ -19,6 +19,8 @@ from scipy import special
 
 from extrap.laws.base import Array
 
+Probabilities = Sequence[tuple[float, float]]
+"""Standard deviations, each with its prior probability."""
 LEVEL_SD, SLOPE_SD = 3.0, 0.6
 """Prior standard deviations of the level, in octaves about the best cells, and of a slope, in
 octaves per doubling."""
@@ -67,14 +69,22 @@ class OptimumProcess:
         functions), 6.3 (integrated walks); the choice of parts is ours.
     """
 
-    def __init__(self, log_sizes: Array, pinned: Array | None = None) -> None:
+    def __init__(
+        self,
+        log_sizes: Array,
+        pinned: Array | None = None,
+        *,
+        slope_sd: float = SLOPE_SD,
+        shared: Probabilities | None = None,
+    ) -> None:
         self._sizes, self._middle = log_sizes, log_sizes.mean(axis=0)
         is_free = np.ones(log_sizes.shape[1]) if pinned is None else np.isnan(pinned)
-        self._slope_variances = SLOPE_SD**2 * is_free
+        self._slope_variances = slope_sd**2 * is_free
         ordered = [np.sort(column) for column in log_sizes.T]
         self._steps = [c[np.diff(c, prepend=-np.inf) > SAME_VALUE_OCTAVES] for c in ordered]
-        shared = SHARED if log_sizes.shape[1] > 1 else ((0.0, 1.0),)
-        choices = list(itertools.product(OPTIMUM_BEND_SDS, SCATTER_SDS, shared, WALKS))
+        several = SHARED if shared is None else shared
+        pairs = several if log_sizes.shape[1] > 1 else ((0.0, 1.0),)
+        choices = list(itertools.product(OPTIMUM_BEND_SDS, SCATTER_SDS, pairs, WALKS))
         self.grid = [Spreads(*(value for value, _ in choice)) for choice in choices]
         probabilities = [np.prod([p for _, p in choice]) for choice in choices]
         self.prior_probabilities = np.array(probabilities, dtype=float)
@@ -99,6 +109,10 @@ class OptimumProcess:
                 fitted size.
         """
         return _summed(self._parts_between(a, b, start), [spreads])[0]
+
+    def covariances_between(self, a: Array, b: Array, start: float = math.inf) -> Array:
+        """As `covariance`, under each of the spreads of the grid, (G, n, m)."""
+        return _summed(self._parts_between(a, b, start), self.grid)
 
     def _parts_between(self, a: Array, b: Array, start: float) -> Array:
         """What the parts of the process contribute at spreads of 1, (4, n, m): see `_summed`."""

@@ -10,11 +10,12 @@ import pytest
 import extrap
 from extrap.analyses.comparison.command import gate_code
 from extrap.analyses.comparison.effective_speed import effective_speed, speed_law
-from extrap.analyses.comparison.gain import Gain, Pairs, fit_gain
+from extrap.analyses.comparison.gain import Pairs, fit_gain
 from extrap.analyses.comparison.gate import Gate, cheapest_decision
 from extrap.analyses.comparison.treatments import Treatment
 from extrap.cli import main
 from extrap.errors import DataError
+from extrap.fitting.distributions import NormalMixture
 from extrap.fitting.posterior import fit_posterior
 from extrap.records import Interval
 
@@ -108,7 +109,7 @@ def test_bought_runs_decide_gains_that_last():
 
 
 def certain(value):
-    return Gain(weights=np.ones(1), means=np.array([value]), sds=np.array([1e-9]))
+    return NormalMixture(weights=np.ones(1), means=np.array([value]), sds=np.array([1e-9]))
 
 
 def test_effective_speed_is_compute_for_one_loss_times_the_ratio_of_speeds():

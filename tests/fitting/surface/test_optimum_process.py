@@ -60,3 +60,12 @@ def test_sizes_that_share_a_value_of_a_column_share_an_effect():
     extra = process.prior(spreads) - process.prior(without)
     n_shared = (PLANE[:, None] == PLANE[None]).sum(axis=-1)
     assert extra == pytest.approx(spreads.shared**2 * n_shared)
+
+
+def test_other_priors_of_slopes_and_of_shared_effects_are_the_ones_used():
+    process = OptimumProcess(PLANE, slope_sd=2.0, shared=((0.2, 1.0),))
+    assert {spreads.shared for spreads in process.grid} == {0.2}
+    assert process.prior_probabilities.sum() == pytest.approx(1)
+    spreads, off = process.grid[0], PLANE - PLANE.mean(axis=0)
+    usual = OptimumProcess(PLANE).prior(spreads)
+    assert process.prior(spreads) - usual == pytest.approx((2.0**2 - 0.6**2) * off @ off.T)

@@ -1,0 +1,552 @@
+"""I tuned on short runs and train a long one: which learning rate, and which rule finds it?
+
+The byte MLP by AdamW with weight decay .1 and a cosine over the whole run, in batches of 64 bytes:
+three widths, each on 8 thousand to 221 thousand bytes, times 3, the rate tuned at each on three
+seeds; warm-up is 5 % of a run. Rate and loss are sealed for four times the longest run at width 64
+and for four times the width on the longest run. Then nine rates, which span the values of known rules, and
+the sealed one are trained there on four seeds, so that what a rule costs is measured, by losses
+interpolated between the rates. Rules start at the best rate of the smallest size, or at that of
+the largest. A second sweep tunes weight decay beside the rate, in the two longest runs at width
+64.
+
+Expected, written before any of these runs; `allocation.csv`, by Adam without weight decay, has
+width^(−.39 ± .03) and tokens^(−.37 ± .02):
+
+- The best rate falls with tokens, as D^−.2 to D^−.5 with an interval below 0, and with width, as
+  n^−.3 to n^−.5.
+- Four runs at each target: the mean loss is inside the sealed interval, and the sealed rate costs
+  at most 1 %, less than every rule that starts at the smallest size.
+- From the largest size D^−.32 and 1/√D are cheapest on the longer run; keeping the rate costs more
+  than both, 1/D (a constant timescale) more than 1/√D. At the larger width 1/√n costs less than a
+  constant rate, and this less than 1/n. Published constants miss by more than an octave.
+- The best timescale B / (η λ D) of weight decay stays over a factor of 3 in tokens, and in these
+  runs of less than an epoch tuning weight decay gains less than 1 %.
+
+Seen before the first run, after this was written: a trial of the code on 2 to 18 thousand bytes,
+two seeds, with width^(−.66 ± .09), tokens^(−.14 ± .06) and a forecast loss 6 % too high at four
+times the bytes.
+
+Papers: Bjorck, Benhaim, Chaudhary, Wei, Song 2024, "Scaling optimal LR across token horizons",
+arXiv 2409.19913; Wang and Aitchison 2024, "How to set AdamW's weight decay as you scale model and
+dataset size", arXiv 2405.13698; Bergsma et al. 2025, "Power lines", arXiv 2505.13738; Li et al.
+2025, Step Law, arXiv 2503.04715.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+from extrap.analyses.sweep.study import sealed_forecast, target_cells
+from extrap.records import (
+    CONTRAST,
+    RECOMMENDED,
+    Cell,
+    Interval,
+    Measure,
+    Optimum,
+    Point,
+    Recipe,
+    Runs,
+    StudySpec,
+    Target,
+    TunedRange,
+    Verdict,
+    Workload,
+)
+from extrap.records.numbers import rounded
+from extrap.study import Kind, RunsByStage, Seal, Stage
+from extrap.study.protocol import only, size_words, sweep
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from extrap import Forecast
+    from extrap.reporting.blocks import Block, Page
+    from extrap.reporting.study_page import About
+    from extrap.reporting.tables import Table
+
+RATE, DECAY, TIMESCALE, PARAMETERS = "lr", "weight_decay", "timescale", "n_params"
+FITTED = "fitted law"
+N_INTERPOLATED = 2001
+"""Rates at which the losses of a target are interpolated to find its best one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Horizons:
+    """Runs of several lengths and widths, and two targets beyond them.
+
+    Attributes:
+        name: Of the study.
+        question: One sentence.
+        rates: Width, tokens and rate, with the targets; named as the study.
+        tried: Rates that are trained at the targets; wide enough for the value of every rule.
+        decays: Rate and weight decay in the longest of these runs.
+    """
+
+    name: str
+    question: str
+    rates: StudySpec
+    tried: TunedRange
+    decays: StudySpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleCost:
+    """A rule at a target; costs are log excesses over the best rate.
+
+    Attributes:
+        rule: Its name.
+        start: The size whose best rate it starts at; empty where it needs none.
+        value: The rate it says.
+        predicted: Its cost by the sealed forecast.
+        measured: Its cost by the runs of the target; nothing outside the trained rates.
+    """
+
+    rule: str
+    start: Mapping[str, float]
+    value: float
+    predicted: Measure
+    measured: Measure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetResult:
+    """What was forecast at a target, and what its runs say.
+
+    Attributes:
+        point: The forecast.
+        losses: Of the runs at the recommended rate.
+        best: The best rate by the runs of the target alone.
+        costs: Of every rule, the cheapest measured one first.
+    """
+
+    point: Point
+    losses: tuple[float, ...]
+    best: Measure
+    costs: tuple[RuleCost, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HorizonResult:
+    """All that the study says.
+
+    Attributes:
+        forecast: Of rate and loss.
+        verdicts: On the runs of the targets.
+        exponents: Size column → exponent of the best rate.
+        targets: In the order of the study.
+        decayed: For each length of the second sweep, best rate, weight decay and timescale.
+        following: What is kept from the shorter of them → its cost in the longest.
+    """
+
+    forecast: Forecast
+    verdicts: tuple[Verdict, ...]
+    exponents: Mapping[str, Measure]
+    targets: tuple[TargetResult, ...]
+    decayed: tuple[tuple[float, Mapping[str, Measure]], ...]
+    following: Mapping[str, Measure]
+
+
+class HorizonKind(Kind):
+    """`HORIZON`: both sweeps, the sealed forecast, then every rule's rate at its targets."""
+
+    symbol = "HORIZON"
+    record = Horizons
+
+    def specs(self) -> tuple[StudySpec, ...]:
+        """The sweep over widths and tokens, and that of weight decay."""
+        return self.study.rates, self.study.decays
+
+    def stages(self, runs: RunsByStage) -> Iterator[Sequence[Stage]]:
+        """Both sweeps; behind the seal the recommended rate and a grid at each target."""
+        yield [sweep(spec) for spec in self.specs()]
+        spec, made = self.study.rates, self._forecast(runs)
+        grid = {
+            Cell.of(target.size, {RATE: rate}, seed): CONTRAST
+            for target, rate, seed in product(
+                spec.targets, self.study.tried.values(), spec.target_seeds
+            )
+        }
+        roles = grid | target_cells(spec, made)
+        yield [
+            Stage(spec=spec, wants=only(roles), name="check", roles=roles, seal=self._seal(runs))
+        ]
+
+    def follows(self) -> Sequence[str]:
+        """The runs of the targets, for the dry run."""
+        spec, n_rates = self.study.rates, self.study.tried.n + 1
+        return [
+            f"{size_words(target.size)}: {n_rates * len(spec.target_seeds)} runs at the "
+            f"recommended rate and {self.study.tried.n} others"
+            for target in spec.targets
+        ]
+
+    def analyse(self, runs: RunsByStage) -> HorizonResult:
+        """The forecast, and the measured cost of every rule."""
+        from extrap import check
+        from extrap.fitting.surface.fitted_sizes import fit_sweep
+        from extrap.forecasting.documents import with_seal_of
+
+        spec, made = self.study.rates, self._forecast(runs)
+        if (sealed := runs.sealed(self._seal(runs))) is not None:
+            made = with_seal_of(made, sealed)
+        frame, decays = runs.of(spec, "check").to_frame(), runs.of(self.study.decays).to_frame()
+        alone = fit_sweep(as_sweep(frame, tuned=[RATE]), level=spec.level)
+        params = dict(zip(frame["width"], frame["n_params"], strict=True))
+        swept = runs.of(spec).to_frame()
+        params |= dict(zip(swept["width"], swept["n_params"], strict=True))
+        return HorizonResult(
+            forecast=made,
+            verdicts=tuple(check(made, self._recommended(runs))),
+            exponents=exponents(made),
+            targets=tuple(
+                target_result(made, optimum, frame[_is_at(frame, optimum.size)], params)
+                for optimum in alone.optima
+            ),
+            decayed=timescales(decays, spec.recipe.batch_size, level=spec.level),
+            following=cost_of_following(decays, level=spec.level),
+        )
+
+    def page(self, result: HorizonResult, runs: RunsByStage, about: About) -> Page:
+        """The page of the forecast, with the rules above its details."""
+        from extrap.analyses.sweep.page import forecast_page
+
+        page = forecast_page(
+            result.forecast,
+            result.verdicts,
+            title=about.title,
+            question=about.question,
+            origin=about.provenance,
+            runs=self._recommended(runs),
+        )
+        answer, *others = page.blocks
+        return replace(page, blocks=(answer, *horizon_blocks(result), *others))
+
+    def seals(self, result: HorizonResult, runs: RunsByStage) -> Sequence[Seal]:
+        """The forecast, which `extrap check` reads."""
+        return [self._seal(runs)]
+
+    def _forecast(self, runs: RunsByStage) -> Forecast:
+        from extrap import forecast
+
+        spec = self.study.rates
+        return runs.cached("forecast", lambda: forecast(runs.of(spec), level=spec.level))
+
+    def _seal(self, runs: RunsByStage) -> Seal:
+        return sealed_forecast(self.study.rates, self._forecast(runs))
+
+    def _recommended(self, runs: RunsByStage) -> Runs:
+        """The larger runs without those at other rates."""
+        larger = runs.of(self.study.rates, "check")
+        roles = larger.to_frame()["role"]
+        others = [row for row, role in enumerate(roles) if role != RECOMMENDED]
+        return larger.without_rows(others)
+
+
+def target_result(
+    made: Forecast, alone: Optimum, frame: pd.DataFrame, params: Mapping[float, float]
+) -> TargetResult:
+    """What a forecast and the runs of a target say of it.
+
+    Args:
+        made: The forecast.
+        alone: The best rate by these runs alone.
+        frame: The runs.
+        params: Width → parameters, for rules that count them.
+    """
+    best = alone.tuned[RATE]
+    costs = [
+        replace(rule, measured=measured_cost(frame, rule.value, level=made.level))
+        for rule in rules_at(made, alone.size, params)
+    ]
+    return TargetResult(
+        point=made.at(**alone.size),
+        losses=tuple(frame.loc[frame["role"] == RECOMMENDED, "loss"].dropna()),
+        best=Measure(value=best.value, ci=best.ci),
+        costs=tuple(sorted(costs, key=lambda cost: _or_last(cost.measured.value))),
+    )
+
+
+def rules_at(
+    made: Forecast, size: Mapping[str, float], params: Mapping[float, float]
+) -> list[RuleCost]:
+    """The rate of every rule at a size, with its predicted cost; rules of one rate are one row.
+
+    Rules that only say how a rate moves start at the best rate of the smallest size or at that of
+    the largest.
+    """
+    from extrap.fitting.transfer_rules import compare_rules
+
+    def counted(of: Mapping[str, float]) -> dict[str, float]:
+        return {**of, PARAMETERS: params[of["width"]]}
+
+    values = made.values_at(size)
+    assert values is not None
+    rates: dict[float, list[tuple[str, Mapping[str, float]]]] = {}
+    for optimum in (made.optima[0], made.optima[-1]):
+        start = replace(optimum, size=counted(optimum.size))
+        for rule in compare_rules(replace(values, size=counted(size)), [start]):
+            name = rule.rule.replace("_", " ")
+            rates.setdefault(rounded(rule.value, 6), []).append((name, optimum.size))
+    best = made.at(**size).recommended[RATE]
+    if best is not None:
+        rates.setdefault(rounded(best, 6), []).append((FITTED, {}))
+    costs = []
+    for rate, rules in rates.items():
+        predicted, ci = values.penalty({RATE: rate})
+        starts = [start for _, start in rules]
+        costs.append(
+            RuleCost(
+                rule=", ".join(dict.fromkeys(name for name, _ in rules)),
+                start=starts[0] if all(start == starts[0] for start in starts) else {},
+                value=rate,
+                predicted=Measure(value=predicted, ci=ci),
+                measured=Measure(),
+            )
+        )
+    return costs
+
+
+def measured_cost(frame: pd.DataFrame, rate: float, *, level: float) -> Measure:
+    """Log excess of a rate over the best one of a size, by its runs; nothing beyond their rates.
+
+    Log losses are interpolated between the rates, seed by seed, by monotone cubics. The best rate
+    is that of their mean; the interval is Student's t over seeds.
+
+    Args:
+        frame: Runs of one size, each seed at every rate; rates at which one failed are left out.
+        rate: The rate.
+        level: Of the interval, in (0, 1).
+    """
+    import numpy as np
+    from scipy.interpolate import PchipInterpolator
+
+    from extrap.fitting.means import paired_mean
+
+    losses = frame.pivot_table(index=RATE, columns="seed", values="loss", dropna=False)
+    losses = losses.dropna().sort_index()
+    rates = np.log2(losses.index.to_numpy(dtype=float))
+    if not rates[0] <= math.log2(rate) <= rates[-1]:
+        return Measure()
+    log_loss = PchipInterpolator(rates, np.log(losses.to_numpy(dtype=float)))
+    tries = np.linspace(rates[0], rates[-1], N_INTERPOLATED)
+    best = tries[np.argmin(log_loss(tries).mean(axis=1))]
+    return paired_mean(log_loss(math.log2(rate)) - log_loss(best), level=level)
+
+
+def as_sweep(frame: pd.DataFrame, *, tuned: Sequence[str]) -> Runs:
+    """Runs of any stage, with other tuned columns, as a sweep of their own."""
+    sizes = ["width", "tokens"]
+    columns = [*sizes, *tuned, "seed", "status", "loss"]
+    return Runs.from_frame(frame[columns], sizes=sizes, tuned=tuned, source="horizon")
+
+
+def exponents(made: Forecast) -> dict[str, Measure]:
+    """Size column → exponent of the best rate, with its interval."""
+    law, half = made.tuned_laws[RATE], NormalDist().inv_cdf(0.5 + made.level / 2)
+    of = {}
+    for i, column in enumerate(law.columns, 1):
+        j = law.names.index(f"b{i}")
+        value, error = law.values[j], math.sqrt(law.covariance[j][j])
+        ci = Interval(value - half * error, value + half * error)
+        of[column] = Measure(value=value, ci=ci)
+    return of
+
+
+def timescales(
+    frame: pd.DataFrame, batch_size: int, *, level: float
+) -> tuple[tuple[float, Mapping[str, Measure]], ...]:
+    """Tokens → best rate, weight decay and timescale, `B / (η λ D)`, a share of the run."""
+    from extrap.fitting.surface.fitted_sizes import fit_sweep
+
+    frame = frame.assign(
+        **{TIMESCALE: batch_size / (frame[RATE] * frame[DECAY] * frame["tokens"])}
+    )
+    rows: dict[float, dict[str, Measure]] = {}
+    for other in (DECAY, TIMESCALE):
+        for optimum in fit_sweep(as_sweep(frame, tuned=[RATE, other]), level=level).optima:
+            of = {n: Measure(value=e.value, ci=e.ci) for n, e in optimum.tuned.items()}
+            rows.setdefault(optimum.size["tokens"], {}).update(of)
+    return tuple(sorted(rows.items()))
+
+
+def cost_of_following(frame: pd.DataFrame, *, level: float) -> dict[str, Measure]:
+    """What keeps or follows the best values of a shorter run → its log excess in the longest."""
+    import numpy as np
+
+    from extrap.fitting.surface.fitted_sizes import fit_sweep
+    from extrap.fitting.surface.tuned_values import TunedValues
+
+    fitted = fit_sweep(as_sweep(frame, tuned=[RATE, DECAY]), level=level)
+    before, longest = fitted.optima[-2:]
+    rate, decay = (before.tuned[name].value for name in (RATE, DECAY))
+    assert fitted.draws is not None
+    assert rate is not None
+    assert decay is not None
+    draws = fitted.draws.at(np.log2([*longest.size.values()]))
+    values = TunedValues(size=longest.size, names=(RATE, DECAY), level=level, draws=draws)
+    longer = longest.size["tokens"] / before.size["tokens"]
+    settings = {
+        "rate and weight decay kept": {RATE: rate, DECAY: decay},
+        "timescale kept by the rate": {RATE: rate / longer, DECAY: decay},
+        "timescale kept by weight decay": {RATE: rate, DECAY: decay / longer},
+    }
+    costs = {}
+    for name, tuned in settings.items():
+        value, ci = values.penalty(tuned)
+        costs[name] = Measure(value=value, ci=ci)
+    return costs
+
+
+def horizon_blocks(result: HorizonResult) -> list[Block]:
+    """Forecast beside measurement, the rules of each target, and weight decay."""
+    from extrap.records.numbers import format_level, format_quantity
+    from extrap.reporting.blocks import Paragraph
+    from extrap.reporting.study_page import estimate, measured
+    from extrap.reporting.tables import Table, tabulated
+
+    laws = " and ".join(f"{column} to the {estimate(e)}" for column, e in result.exponents.items())
+    interval = f"{format_level(result.forecast.level)} intervals"
+    blocks: list[Block] = [
+        Paragraph(f"The best rate goes as {laws}."),
+        _targets_table(result, interval),
+    ]
+    blocks += [_rules_table(target, interval) for target in result.targets]
+    names = (RATE, DECAY, TIMESCALE)
+    blocks += [
+        tabulated(
+            f"Best rate and weight decay together, with {interval}",
+            result.decayed,
+            {
+                "tokens": lambda row: format_quantity(row[0]),
+                **{name: lambda row, name=name: measured(row[1][name]) for name in names},
+            },
+            note="Timescale: B / (η λ D), as a share of the run.",
+        ),
+        Table(
+            f"Cost in the longest of these runs, with {interval}",
+            ("from the best values of the shorter one", "cost"),
+            [(name, _cost(cost)) for name, cost in result.following.items()],
+        ),
+    ]
+    return blocks
+
+
+def _targets_table(result: HorizonResult, interval: str) -> Table:
+    """Rate and loss as forecast and as measured."""
+    from extrap.records.numbers import format_value, name_size, over
+    from extrap.reporting.study_page import measured
+    from extrap.reporting.tables import tabulated
+
+    def trained(target: TargetResult) -> str:
+        lower, upper = (math.inf if side is None else side for side in target.point.loss_pi)
+        inside = sum(lower <= loss <= upper for loss in target.losses)
+        mean = sum(target.losses) / len(target.losses) if target.losses else None
+        return over(format_value(mean), f"{inside} of {len(target.losses)} runs inside")
+
+    def fitted(target: TargetResult) -> str:
+        return next((_cost(c.measured) for c in target.costs if c.rule == FITTED), "–")
+
+    return tabulated(
+        f"Forecast and measured, with {interval}",
+        result.targets,
+        {
+            "target": lambda t: name_size(t.point.size),
+            "forecast rate": lambda t: measured(
+                Measure(value=t.point.recommended[RATE], ci=t.point.tuned[RATE].pi)
+            ),
+            "measured best rate": lambda t: measured(t.best),
+            "measured cost of the forecast rate": fitted,
+            "forecast loss": lambda t: measured(Measure(value=t.point.loss, ci=t.point.loss_pi)),
+            "measured loss": trained,
+        },
+    )
+
+
+def _rules_table(target: TargetResult, interval: str) -> Table:
+    """What each rule says at a target and what that costs."""
+    from extrap.records.numbers import format_quantity, name_size
+    from extrap.reporting.tables import tabulated
+
+    return tabulated(
+        f"Rules at {name_size(target.point.size)}: excess of the loss over the best rate's, with "
+        f"{interval}",
+        target.costs,
+        {
+            "rule": lambda c: c.rule,
+            "from": lambda c: name_size(c.start) or "–",
+            "rate": lambda c: format_quantity(c.value),
+            "predicted": lambda c: _cost(c.predicted),
+            "measured": lambda c: _cost(c.measured),
+        },
+        note="Measured: interpolated between the rates trained there; a dash beyond them.",
+    )
+
+
+def _cost(cost: Measure) -> str:
+    """A log excess in percent of the loss, above its interval."""
+    from extrap.records.numbers import format_percent, stacked
+
+    if cost == Measure():
+        return "–"
+    relative = cost.map(math.expm1)
+    return stacked(relative.value, relative.ci, format_percent)
+
+
+def _is_at(frame: pd.DataFrame, size: Mapping[str, float]) -> pd.Series:
+    """Which runs have a size."""
+    return (frame[list(size)] == list(size.values())).all(axis="columns")
+
+
+def _or_last(value: float | None) -> float:
+    return math.inf if value is None else value
+
+
+BYTES = tuple(64 * 128 * 3**i for i in range(4))
+"""Lengths of the runs: 128 to 3,456 steps."""
+RECIPE = Recipe(
+    batch_size=64,
+    optimizer="adamw",
+    weight_decay=0.1,
+    beta2=0.95,
+    schedule="cosine",
+    n_evals=10,
+)
+
+HORIZON = Horizons(
+    name="horizon",
+    question="Which learning rate does a longer run take, and which rule finds it?",
+    rates=StudySpec(
+        name="horizon",
+        question="Where does the best rate go with width and tokens?",
+        workload=Workload(name="bytes-mlp"),
+        recipe=RECIPE,
+        sizes={"width": (16, 32, 64), "tokens": BYTES},
+        tune={RATE: TunedRange(low=2**-10, high=2**-4, n=7)},
+        seeds=(0, 1, 2),
+        targets=(
+            Target(size={"width": 64, "tokens": 4 * BYTES[-1]}, fixed=False),
+            Target(size={"width": 256, "tokens": BYTES[-1]}, fixed=False),
+        ),
+        target_seeds=(100, 101, 102, 103),
+    ),
+    tried=TunedRange(low=2**-12, high=2**-4, n=9),
+    decays=StudySpec(
+        name="horizon-decay",
+        question="Where does the best weight decay go with tokens?",
+        workload=Workload(name="bytes-mlp"),
+        recipe=RECIPE,
+        sizes={"width": (64,), "tokens": BYTES[-2:]},
+        tune={
+            RATE: TunedRange(low=2**-10, high=2**-5, n=6),
+            DECAY: TunedRange(low=2**-6, high=4, n=5),
+        },
+        seeds=(0, 1),
+        growth=2,
+    ),
+)

@@ -2,12 +2,12 @@
 
 The byte MLP by AdamW with weight decay .1 and a cosine over the whole run, in batches of 64 bytes:
 three widths, each on 8 thousand to 221 thousand bytes, times 3, the rate tuned at each on three
-seeds; warm-up is 5 % of a run. Rate and loss are sealed for four times the longest run at width 64
-and for four times the width on the longest run. Then nine rates, which span the values of known rules, and
-the sealed one are trained there on four seeds, so that what a rule costs is measured, by losses
-interpolated between the rates. Rules start at the best rate of the smallest size, or at that of
-the largest. A second sweep tunes weight decay beside the rate, in the two longest runs at width
-64.
+seeds; warm-up is 5 % of a run. Rate and loss are sealed for four times the longest run at width
+64, and for four times the width on the longest run. Then nine rates, which span the values of
+known rules, and the sealed one are trained there on four seeds, so that what a rule costs is
+measured, by losses interpolated between the rates. Rules start at the best rate of the smallest
+size, or at that of the largest. A second sweep tunes weight decay beside the rate, in the two
+longest runs at width 64.
 
 Expected, written before any of these runs; `allocation.csv`, by Adam without weight decay, has
 width^(−.39 ± .03) and tokens^(−.37 ± .02):
@@ -35,7 +35,7 @@ dataset size", arXiv 2405.13698; Bergsma et al. 2025, "Power lines", arXiv 2505.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from statistics import NormalDist
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
 
     from extrap import Forecast
     from extrap.reporting.blocks import Block, Page
+    from extrap.reporting.charts import XYChart
     from extrap.reporting.study_page import About
     from extrap.reporting.tables import Table
 
@@ -141,7 +142,7 @@ class HorizonResult:
         exponents: Size column → exponent of the best rate.
         targets: In the order of the study.
         decayed: For each length of the second sweep, best rate, weight decay and timescale.
-        following: What is kept from the shorter of them → its cost in the longest.
+        decay_costs: Other choices of both → their cost in the longest of them.
     """
 
     forecast: Forecast
@@ -149,7 +150,7 @@ class HorizonResult:
     exponents: Mapping[str, Measure]
     targets: tuple[TargetResult, ...]
     decayed: tuple[tuple[float, Mapping[str, Measure]], ...]
-    following: Mapping[str, Measure]
+    decay_costs: Mapping[str, Measure]
 
 
 class HorizonKind(Kind):
@@ -209,7 +210,7 @@ class HorizonKind(Kind):
                 for optimum in alone.optima
             ),
             decayed=timescales(decays, spec.recipe.batch_size, level=spec.level),
-            following=cost_of_following(decays, level=spec.level),
+            decay_costs=decay_costs(decays, usual=spec.recipe.weight_decay, level=spec.level),
         )
 
     def page(self, result: HorizonResult, runs: RunsByStage, about: About) -> Page:
@@ -280,32 +281,33 @@ def rules_at(
     Rules that only say how a rate moves start at the best rate of the smallest size or at that of
     the largest.
     """
-    from extrap.fitting.transfer_rules import compare_rules
+    from extrap.fitting.transfer_rules import RULES
 
     def counted(of: Mapping[str, float]) -> dict[str, float]:
         return {**of, PARAMETERS: params[of["width"]]}
 
-    values = made.values_at(size)
+    values, here = made.values_at(size), counted(size)
     assert values is not None
     rates: dict[float, list[tuple[str, Mapping[str, float]]]] = {}
-    for optimum in (made.optima[0], made.optima[-1]):
-        start = replace(optimum, size=counted(optimum.size))
-        for rule in compare_rules(replace(values, size=counted(size)), [start]):
-            name = rule.rule.replace("_", " ")
-            rates.setdefault(rounded(rule.value, 6), []).append((name, optimum.size))
-    best = made.at(**size).recommended[RATE]
-    if best is not None:
-        rates.setdefault(rounded(best, 6), []).append((FITTED, {}))
+    for optimum, rule in product((made.optima[0], made.optima[-1]), RULES):
+        best = optimum.tuned[RATE].value
+        if best is None or not rule.applies(tuple(here), RATE):
+            continue
+        rate = rounded(rule.value(here, (counted(optimum.size), best)), 6)
+        start = optimum.size if rule.constant is None else {}
+        rates.setdefault(rate, []).append((rule.key.replace("_", " "), start))
+    recommended = made.at(**size).recommended[RATE]
+    if recommended is not None:
+        rates.setdefault(rounded(recommended, 6), []).append((FITTED, {}))
     costs = []
     for rate, rules in rates.items():
-        predicted, ci = values.penalty({RATE: rate})
-        starts = [start for _, start in rules]
+        names, start = dict.fromkeys(name for name, _ in rules), rules[0][1]
         costs.append(
             RuleCost(
-                rule=", ".join(dict.fromkeys(name for name, _ in rules)),
-                start=starts[0] if all(start == starts[0] for start in starts) else {},
+                rule=", ".join(names),
+                start=start,
                 value=rate,
-                predicted=Measure(value=predicted, ci=ci),
+                predicted=_measure(*values.penalty({RATE: rate})),
                 measured=Measure(),
             )
         )
@@ -375,8 +377,14 @@ def timescales(
     return tuple(sorted(rows.items()))
 
 
-def cost_of_following(frame: pd.DataFrame, *, level: float) -> dict[str, Measure]:
-    """What keeps or follows the best values of a shorter run → its log excess in the longest."""
+def decay_costs(frame: pd.DataFrame, *, usual: float, level: float) -> dict[str, Measure]:
+    """Rate and weight decay chosen otherwise → log excess in the longest run.
+
+    Args:
+        frame: Runs of two lengths, with rate and weight decay tuned.
+        usual: Weight decay of the other sweep.
+        level: Of the intervals, in (0, 1).
+    """
     import numpy as np
 
     from extrap.fitting.surface.fitted_sizes import fit_sweep
@@ -392,21 +400,22 @@ def cost_of_following(frame: pd.DataFrame, *, level: float) -> dict[str, Measure
     values = TunedValues(size=longest.size, names=(RATE, DECAY), level=level, draws=draws)
     longer = longest.size["tokens"] / before.size["tokens"]
     settings = {
-        "rate and weight decay kept": {RATE: rate, DECAY: decay},
-        "timescale kept by the rate": {RATE: rate / longer, DECAY: decay},
-        "timescale kept by weight decay": {RATE: rate, DECAY: decay / longer},
+        "rate and weight decay of the shorter run": {RATE: rate, DECAY: decay},
+        "its timescale, by the rate": {RATE: rate / longer, DECAY: decay},
+        "its timescale, by weight decay": {RATE: rate, DECAY: decay / longer},
+        f"weight decay {usual:g}, the rate tuned": {DECAY: usual},
     }
-    costs = {}
-    for name, tuned in settings.items():
-        value, ci = values.penalty(tuned)
-        costs[name] = Measure(value=value, ci=ci)
-    return costs
+    return {name: _measure(*values.penalty(tuned)) for name, tuned in settings.items()}
+
+
+def _measure(value: float, ci: Interval) -> Measure:
+    return Measure(value=value, ci=ci)
 
 
 def horizon_blocks(result: HorizonResult) -> list[Block]:
     """Forecast beside measurement, the rules of each target, and weight decay."""
     from extrap.records.numbers import format_level, format_quantity
-    from extrap.reporting.blocks import Paragraph
+    from extrap.reporting.blocks import Columns, Figure, Paragraph
     from extrap.reporting.study_page import estimate, measured
     from extrap.reporting.tables import Table, tabulated
 
@@ -417,6 +426,7 @@ def horizon_blocks(result: HorizonResult) -> list[Block]:
         _targets_table(result, interval),
     ]
     blocks += [_rules_table(target, interval) for target in result.targets]
+    blocks.append(Columns([Figure(_costs_chart(target)) for target in result.targets]))
     names = (RATE, DECAY, TIMESCALE)
     blocks += [
         tabulated(
@@ -429,9 +439,9 @@ def horizon_blocks(result: HorizonResult) -> list[Block]:
             note="Timescale: B / (η λ D), as a share of the run.",
         ),
         Table(
-            f"Cost in the longest of these runs, with {interval}",
-            ("from the best values of the shorter one", "cost"),
-            [(name, _cost(cost)) for name, cost in result.following.items()],
+            f"Excess of the loss in the longer of these runs, with {interval}",
+            ("values", "excess"),
+            [(name, _cost(cost)) for name, cost in result.decay_costs.items()],
         ),
     ]
     return blocks
@@ -450,7 +460,7 @@ def _targets_table(result: HorizonResult, interval: str) -> Table:
         return over(format_value(mean), f"{inside} of {len(target.losses)} runs inside")
 
     def fitted(target: TargetResult) -> str:
-        return next((_cost(c.measured) for c in target.costs if c.rule == FITTED), "–")
+        return next((_cost(c.measured) for c in target.costs if FITTED in c.rule), "–")
 
     return tabulated(
         f"Forecast and measured, with {interval}",
@@ -485,6 +495,26 @@ def _rules_table(target: TargetResult, interval: str) -> Table:
             "measured": lambda c: _cost(c.measured),
         },
         note="Measured: interpolated between the rates trained there; a dash beyond them.",
+    )
+
+
+def _costs_chart(target: TargetResult) -> XYChart:
+    """What rates cost, as predicted and as measured."""
+    from extrap.records.numbers import name_size
+    from extrap.reporting.charts import BAND, Axis, XYChart, points
+
+    def rows(of: Callable[[RuleCost], Measure]) -> list[tuple[float | None, ...]]:
+        costs = [(cost.value, of(cost).map(math.expm1)) for cost in target.costs]
+        return sorted((rate, cost.value, *cost.ci) for rate, cost in costs if cost != Measure())
+
+    return XYChart(
+        title=f"Cost of the rules' rates at {name_size(target.point.size)}",
+        x=Axis("learning rate"),
+        y=Axis("excess of the loss", is_log=False, is_percent=True),
+        series=(
+            points(rows(lambda cost: cost.predicted), label="predicted", **BAND),
+            points(rows(lambda cost: cost.measured), ink="warn", marker="o", label="measured"),
+        ),
     )
 
 

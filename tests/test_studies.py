@@ -4,8 +4,10 @@ import math
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -102,3 +104,47 @@ def test_rates_of_the_cascade_are_those_of_the_default_study():
     for cell in stage.wants(None):
         rate = made.at(**dict(cell.size)).tuned["lr"].value
         assert abs(math.log2(dict(cell.tuned)["lr"] / rate)) < 0.15, cell
+
+
+HORIZON = import_source(SHIPPED / "horizon.py", "horizon")
+
+
+def test_cost_of_a_rate_is_measured_seed_by_seed_between_the_rates_of_a_target():
+    """1 % of the loss an octave², the best rate 2^-6; seeds differ by a factor of the loss."""
+    rows = [
+        {"lr": 2.0**i, "seed": seed, "loss": 2 * 1.1**seed * math.exp(0.01 * (i + 6) ** 2)}
+        for i, seed in product(range(-9, -2), range(3))
+    ]
+    rows[-1]["loss"] = None  # 2^-3 failed on a seed
+    runs = pd.DataFrame(rows)
+    cost = HORIZON.measured_cost(runs, 2.0**-8, level=0.95)
+    assert (cost.value, *cost.ci) == pytest.approx((0.04, 0.04, 0.04), abs=1e-9)
+    between = HORIZON.measured_cost(runs, 2.0**-7.5, level=0.95)
+    assert between.value == pytest.approx(0.0225, abs=0.002)
+    for beyond in (2.0**-9.5, 2.0**-3):
+        assert HORIZON.measured_cost(runs, beyond, level=0.95).value is None
+
+
+def test_timescales_and_what_keeping_them_costs_are_those_of_a_known_sweep():
+    """The rate stays at 2^-7, and so does the timescale, at a share ½ of the run."""
+    rng, batch, rows = np.random.default_rng(0), 64, []
+    for tokens, i, j, seed in product((2**16, 2**18), range(-10, -4), range(-6, 3, 2), range(2)):
+        timescale = batch / (2.0**i * 2.0**j * tokens)
+        excess = 0.02 * (i + 7) ** 2 + 0.01 * (math.log2(timescale) + 1) ** 2
+        loss = 2 * math.exp(excess + 0.0005 * rng.standard_normal())
+        rows.append((64.0, float(tokens), 2.0**i, 2.0**j, seed, "complete", loss))
+    columns = ["width", "tokens", "lr", "weight_decay", "seed", "status", "loss"]
+    runs = pd.DataFrame(rows, columns=columns)
+    for tokens, best in HORIZON.timescales(runs, batch, level=0.95):
+        assert best["timescale"].value == pytest.approx(0.5, rel=0.05)
+        assert best["lr"].value == pytest.approx(2**-7, rel=0.05)
+        assert best["weight_decay"].value == pytest.approx(2**14 / tokens, rel=0.1)
+    costs = HORIZON.decay_costs(runs, usual=2**-2, level=0.95)
+    by_decay, by_rate = (
+        costs["its timescale, by weight decay"],
+        costs["its timescale, by the rate"],
+    )
+    assert by_decay.value == pytest.approx(0, abs=0.001)
+    assert by_rate.value == pytest.approx(0.02 * 2**2, rel=0.1)
+    both = costs["rate and weight decay of the shorter run"]
+    assert both.value == pytest.approx(0.01 * 2**2, rel=0.1)

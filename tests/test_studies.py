@@ -14,7 +14,7 @@ import pytest
 from extrap import forecast, read_runs
 from extrap.files import import_source
 from extrap.registry import kinds
-from extrap.study import open_study, report
+from extrap.study import open_study, report, run
 
 SHIPPED = Path(__file__).parents[1] / "studies"
 STUDIES = sorted(
@@ -148,3 +148,37 @@ def test_timescales_and_what_keeping_them_costs_are_those_of_a_known_sweep():
     assert by_rate.value == pytest.approx(0.02 * 2**2, rel=0.1)
     both = costs["rate and weight decay of the shorter run"]
     assert both.value == pytest.approx(0.01 * 2**2, rel=0.1)
+
+
+def horizon_loss(size, tuned, seed):
+    """The rate falls as n^-.4 and D^-.3, two octaves off cost 8 %; weight decay does nothing."""
+    tokens = size["tokens"] / 2**16
+    best = -7 - 0.4 * math.log2(size["width"] / 64) - 0.3 * math.log2(tokens)
+    excess = 0.02 * (math.log2(tuned["lr"]) - best) ** 2
+    excess += 0.01 * math.log2(tuned.get("weight_decay", 0.1) / 0.1) ** 2
+    noise = np.random.default_rng([seed, int(1000 * tuned["lr"])]).normal(0, 0.001)
+    loss = (1.5 + size["width"] ** -0.5 + tokens**-0.5) * math.exp(excess + noise)
+    return {"loss": loss, "n_params": int(100 * size["width"])}
+
+
+@pytest.mark.slow
+def test_the_horizon_study_measures_the_cost_of_every_rule_of_a_known_law(tmp_path):
+    """A constant rate from the largest size is .6 octaves too high at four times the tokens."""
+    study = HORIZON.HORIZON
+    rates = replace(study.rates, seeds=(0, 1), growth=2)
+    kind = HORIZON.HorizonKind(replace(study, rates=rates), horizon_loss)
+    outcome = run(kind, storage=f"sqlite:///{tmp_path}/s.db", reports=tmp_path)
+    longer, wider = outcome.result.targets
+    assert outcome.result.exponents["tokens"].value == pytest.approx(-0.3, abs=0.03)
+    assert outcome.result.exponents["width"].value == pytest.approx(-0.4, abs=0.03)
+    for target, octaves in (longer, 0.6), (wider, 0.8):
+        costs = {(c.rule.split(", ")[0], c.start.get("width")): c for c in target.costs}
+        constant = costs["constant", 64.0]
+        assert constant.measured.value == pytest.approx(0.02 * octaves**2, abs=0.003)
+        assert constant.predicted.value == pytest.approx(0.02 * octaves**2, abs=0.003)
+        assert costs["fitted law", None].measured.value < 0.002
+        by_key = {(rule.rule.replace("_", " "), rule.value) for rule in target.point.rules}
+        for name, value in by_key - {("fitted", target.point.recommended["lr"])}:
+            same = [c for c in target.costs if math.isclose(c.value, value, rel_tol=1e-5)]
+            assert [name in c.rule for c in same] == [True], name
+        assert len(target.losses) == 4

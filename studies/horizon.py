@@ -26,6 +26,11 @@ Seen before the first run, after this was written: a trial of the code on 2 to 1
 two seeds, with width^(−.66 ± .09), tokens^(−.14 ± .06) and a forecast loss 6 % too high at four
 times the bytes.
 
+Sealed (content hash 0f510a35951346c6): rate .00448 (.00333 to .00623) and loss 1.776 (1.706 to
+1.852)
+at width 64 on 885 thousand bytes, .00397 (.00280 to .00560) and 1.855 (1.767 to 1.951) at width
+256 on 221 thousand.
+
 Papers: Bjorck, Benhaim, Chaudhary, Wei, Song 2024, "Scaling optimal LR across token horizons",
 arXiv 2409.19913; Wang and Aitchison 2024, "How to set AdamW's weight decay as you scale model and
 dataset size", arXiv 2405.13698; Bergsma et al. 2025, "Power lines", arXiv 2505.13738; Li et al.

@@ -3,7 +3,7 @@
 The byte MLP by AdamW with weight decay .1 and a cosine over the whole run, in batches of 64 bytes:
 three widths, each on 8 thousand to 221 thousand bytes, times 3, the rate tuned at each on three
 seeds; warm-up is 5 % of a run. Rate and loss are sealed for four times the longest run at width
-64, and for four times the width on the longest run. Then nine rates, which span the values of
+64, and for four times the width on the longest run. Then eleven rates, which span the values of
 known rules, and the sealed one are trained there on four seeds, so that what a rule costs is
 measured, by losses interpolated between the rates. Rules start at the best rate of the smallest
 size, or at that of the largest. A second sweep tunes weight decay beside the rate, in the two
@@ -27,9 +27,8 @@ two seeds, with width^(−.66 ± .09), tokens^(−.14 ± .06) and a forecast los
 times the bytes.
 
 Sealed (content hash 0f510a35951346c6): rate .00448 (.00333 to .00623) and loss 1.776 (1.706 to
-1.852)
-at width 64 on 885 thousand bytes, .00397 (.00280 to .00560) and 1.855 (1.767 to 1.951) at width
-256 on 221 thousand.
+1.852) at width 64 on 885 thousand bytes, .00397 (.00280 to .00560) and 1.855 (1.767 to 1.951) at
+width 256 on 221 thousand.
 
 Papers: Bjorck, Benhaim, Chaudhary, Wei, Song 2024, "Scaling optimal LR across token horizons",
 arXiv 2409.19913; Wang and Aitchison 2024, "How to set AdamW's weight decay as you scale model and
@@ -171,14 +170,14 @@ class HorizonKind(Kind):
     def stages(self, runs: RunsByStage) -> Iterator[Sequence[Stage]]:
         """Both sweeps; behind the seal the recommended rate and a grid at each target."""
         yield [sweep(spec) for spec in self.specs()]
-        spec, made = self.study.rates, self._forecast(runs)
+        spec, sweep_forecast = self.study.rates, self._forecast(runs)
         grid = {
             Cell.of(target.size, {RATE: rate}, seed): CONTRAST
             for target, rate, seed in product(
                 spec.targets, self.study.tried.values(), spec.target_seeds
             )
         }
-        roles = grid | target_cells(spec, made)
+        roles = grid | target_cells(spec, sweep_forecast)
         yield [
             Stage(spec=spec, wants=only(roles), name="check", roles=roles, seal=self._seal(runs))
         ]
@@ -198,21 +197,21 @@ class HorizonKind(Kind):
         from extrap.fitting.surface.fitted_sizes import fit_sweep
         from extrap.forecasting.documents import with_seal_of
 
-        spec, made = self.study.rates, self._forecast(runs)
+        spec, sweep_forecast = self.study.rates, self._forecast(runs)
         if (sealed := runs.sealed(self._seal(runs))) is not None:
-            made = with_seal_of(made, sealed)
+            sweep_forecast = with_seal_of(sweep_forecast, sealed)
         frame, decays = runs.of(spec, "check").to_frame(), runs.of(self.study.decays).to_frame()
-        alone = fit_sweep(as_sweep(frame, tuned=[RATE]), level=spec.level)
+        optima = fit_sweep(as_sweep(frame, tuned=[RATE]), level=spec.level).optima
         params = dict(zip(frame["width"], frame["n_params"], strict=True))
         swept = runs.of(spec).to_frame()
         params |= dict(zip(swept["width"], swept["n_params"], strict=True))
         return HorizonResult(
-            forecast=made,
-            verdicts=tuple(check(made, self._recommended(runs))),
-            exponents=exponents(made),
+            forecast=sweep_forecast,
+            verdicts=tuple(check(sweep_forecast, self._recommended(runs))),
+            exponents=exponents(sweep_forecast),
             targets=tuple(
-                target_result(made, optimum, frame[_is_at(frame, optimum.size)], params)
-                for optimum in alone.optima
+                target_result(sweep_forecast, optimum, frame[_is_at(frame, optimum.size)], params)
+                for optimum in optima
             ),
             decayed=timescales(decays, spec.recipe.batch_size, level=spec.level),
             decay_costs=decay_costs(decays, usual=spec.recipe.weight_decay, level=spec.level),
@@ -255,23 +254,23 @@ class HorizonKind(Kind):
 
 
 def target_result(
-    made: Forecast, alone: Optimum, frame: pd.DataFrame, params: Mapping[float, float]
+    sweep_forecast: Forecast, optimum: Optimum, frame: pd.DataFrame, params: Mapping[float, float]
 ) -> TargetResult:
     """What a forecast and the runs of a target say of it.
 
     Args:
-        made: The forecast.
-        alone: The best rate by these runs alone.
+        sweep_forecast: The forecast.
+        optimum: The best rate by these runs alone.
         frame: The runs.
         params: Width → parameters, for rules that count them.
     """
-    best = alone.tuned[RATE]
+    best = optimum.tuned[RATE]
     costs = [
-        replace(rule, measured=measured_cost(frame, rule.value, level=made.level))
-        for rule in rules_at(made, alone.size, params)
+        replace(rule, measured=measured_cost(frame, rule.value, level=sweep_forecast.level))
+        for rule in rules_at(sweep_forecast, optimum.size, params)
     ]
     return TargetResult(
-        point=made.at(**alone.size),
+        point=sweep_forecast.at(**optimum.size),
         losses=tuple(frame.loc[frame["role"] == RECOMMENDED, "loss"].dropna()),
         best=Measure(value=best.value, ci=best.ci),
         costs=tuple(sorted(costs, key=lambda cost: _or_last(cost.measured.value))),
@@ -279,7 +278,7 @@ def target_result(
 
 
 def rules_at(
-    made: Forecast, size: Mapping[str, float], params: Mapping[float, float]
+    sweep_forecast: Forecast, size: Mapping[str, float], params: Mapping[float, float]
 ) -> list[RuleCost]:
     """The rate of every rule at a size, with its predicted cost; rules of one rate are one row.
 
@@ -291,17 +290,17 @@ def rules_at(
     def counted(of: Mapping[str, float]) -> dict[str, float]:
         return {**of, PARAMETERS: params[of["width"]]}
 
-    values, here = made.values_at(size), counted(size)
+    values, here = sweep_forecast.values_at(size), counted(size)
     assert values is not None
     rates: dict[float, list[tuple[str, Mapping[str, float]]]] = {}
-    for optimum, rule in product((made.optima[0], made.optima[-1]), RULES):
+    for optimum, rule in product((sweep_forecast.optima[0], sweep_forecast.optima[-1]), RULES):
         best = optimum.tuned[RATE].value
         if best is None or not rule.applies(tuple(here), RATE):
             continue
         rate = rounded(rule.value(here, (counted(optimum.size), best)), 6)
         start = optimum.size if rule.constant is None else {}
         rates.setdefault(rate, []).append((rule.key.replace("_", " "), start))
-    recommended = made.at(**size).recommended[RATE]
+    recommended = sweep_forecast.at(**size).recommended[RATE]
     if recommended is not None:
         rates.setdefault(rounded(recommended, 6), []).append((FITTED, {}))
     costs = []
@@ -353,9 +352,12 @@ def as_sweep(frame: pd.DataFrame, *, tuned: Sequence[str]) -> Runs:
     return Runs.from_frame(frame[columns], sizes=sizes, tuned=tuned, source="horizon")
 
 
-def exponents(made: Forecast) -> dict[str, Measure]:
+def exponents(sweep_forecast: Forecast) -> dict[str, Measure]:
     """Size column → exponent of the best rate, with its interval."""
-    law, half = made.tuned_laws[RATE], NormalDist().inv_cdf(0.5 + made.level / 2)
+    law, half = (
+        sweep_forecast.tuned_laws[RATE],
+        NormalDist().inv_cdf(0.5 + sweep_forecast.level / 2),
+    )
     of = {}
     for i, column in enumerate(law.columns, 1):
         j = law.names.index(f"b{i}")
@@ -459,8 +461,7 @@ def _targets_table(result: HorizonResult, interval: str) -> Table:
     from extrap.reporting.tables import tabulated
 
     def trained(target: TargetResult) -> str:
-        lower, upper = (math.inf if side is None else side for side in target.point.loss_pi)
-        inside = sum(lower <= loss <= upper for loss in target.losses)
+        inside = sum(loss in target.point.loss_pi for loss in target.losses)
         mean = sum(target.losses) / len(target.losses) if target.losses else None
         return over(format_value(mean), f"{inside} of {len(target.losses)} runs inside")
 
@@ -570,7 +571,7 @@ HORIZON = Horizons(
         ),
         target_seeds=(100, 101, 102, 103),
     ),
-    tried=TunedRange(low=2**-12, high=2**-4, n=9),
+    tried=TunedRange(low=2**-12, high=2**-2, n=11),
     decays=StudySpec(
         name="horizon-decay",
         question="Where does the best weight decay go with tokens?",

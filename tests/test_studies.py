@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from extrap import forecast, read_runs
 from extrap.files import import_source
@@ -106,6 +107,22 @@ def test_rates_of_the_cascade_are_those_of_the_default_study():
         assert abs(math.log2(dict(cell.tuned)["lr"] / rate)) < 0.15, cell
 
 
+@pytest.mark.slow
+def test_committed_runs_of_the_horizon_hold_its_forecast_and_rank_its_rules(committed):
+    result = committed("horizon").result
+    for exponent, expected in zip(result.exponents.values(), (-0.44, -0.35), strict=True):
+        assert expected in exponent.ci
+        assert exponent.ci.upper < -0.2
+    for target in result.targets:
+        assert len(target.losses) == 4
+        assert all(loss in target.point.loss_pi for loss in target.losses)
+        costs = [(c.predicted.value, c.measured.value) for c in target.costs]
+        assert stats.spearmanr(costs).statistic > 0.9
+        (fitted,) = [c.measured for c in target.costs if "fitted law" in c.rule]
+        assert fitted.value < min(measured for _, measured in costs) + 0.003
+    assert result.decay_costs["weight decay 0.1, the rate tuned"].value < 0.01
+
+
 HORIZON = import_source(SHIPPED / "horizon.py", "horizon")
 
 
@@ -117,12 +134,15 @@ def test_cost_of_a_rate_is_measured_seed_by_seed_between_the_rates_of_a_target()
     ]
     rows[-1]["loss"] = None  # 2^-3 failed on a seed
     runs = pd.DataFrame(rows)
-    cost = HORIZON.measured_cost(runs, 2.0**-8, level=0.95)
+
+    def cost_of(rate):
+        return HORIZON.measured_cost(runs, rate, best=2.0**-6, level=0.95)
+
+    cost = cost_of(2.0**-8)
     assert (cost.value, *cost.ci) == pytest.approx((0.04, 0.04, 0.04), abs=1e-9)
-    between = HORIZON.measured_cost(runs, 2.0**-7.5, level=0.95)
-    assert between.value == pytest.approx(0.0225, abs=0.002)
+    assert cost_of(2.0**-7.5).value == pytest.approx(0.0225, abs=0.002)
     for beyond in (2.0**-9.5, 2.0**-3):
-        assert HORIZON.measured_cost(runs, beyond, level=0.95).value is None
+        assert cost_of(beyond).value is None
 
 
 def test_timescales_and_what_keeping_them_costs_are_those_of_a_known_sweep():

@@ -4,15 +4,18 @@ import math
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from extrap import forecast, read_runs
 from extrap.files import import_source
 from extrap.registry import kinds
-from extrap.study import open_study, report
+from extrap.study import open_study, report, run
 
 SHIPPED = Path(__file__).parents[1] / "studies"
 STUDIES = sorted(
@@ -27,7 +30,7 @@ def name_of(path):
 
 
 def test_every_study_asks_and_is_planned_from_anywhere_without_torch(tmp_path):
-    """All kinds are shipped, and a kind of its own."""
+    """All kinds are shipped, and kinds of their own."""
     code = (
         "import sys\n"
         "from extrap.cli import main\n"
@@ -39,7 +42,7 @@ def test_every_study_asks_and_is_planned_from_anywhere_without_torch(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     studies = [open_study(path) for path in STUDIES]
-    assert {study.symbol for study in studies} == {*kinds(), "CASCADE"}
+    assert {study.symbol for study in studies} == {*kinds(), "CASCADE", "HORIZON"}
     for path, study in zip(STUDIES, studies, strict=True):
         assert study.name == name_of(path)
         assert study.question.endswith("?")
@@ -102,3 +105,100 @@ def test_rates_of_the_cascade_are_those_of_the_default_study():
     for cell in stage.wants(None):
         rate = made.at(**dict(cell.size)).tuned["lr"].value
         assert abs(math.log2(dict(cell.tuned)["lr"] / rate)) < 0.15, cell
+
+
+@pytest.mark.slow
+def test_committed_runs_of_the_horizon_hold_its_forecast_and_rank_its_rules(committed):
+    result = committed("horizon").result
+    for exponent, expected in zip(result.exponents.values(), (-0.44, -0.35), strict=True):
+        assert expected in exponent.ci
+        assert exponent.ci.upper < -0.2
+    for target in result.targets:
+        assert len(target.losses) == 4
+        assert all(loss in target.point.loss_pi for loss in target.losses)
+        costs = [(c.predicted.value, c.measured.value) for c in target.costs]
+        assert stats.spearmanr(costs).statistic > 0.9
+        (fitted,) = [c.measured for c in target.costs if "fitted law" in c.rule]
+        assert fitted.value < min(measured for _, measured in costs) + 0.003
+    assert result.decay_costs["weight decay 0.1, the rate tuned"].value < 0.01
+
+
+HORIZON = import_source(SHIPPED / "horizon.py", "horizon")
+
+
+def test_cost_of_a_rate_is_measured_seed_by_seed_between_the_rates_of_a_target():
+    """1 % of the loss an octave², the best rate 2^-6; seeds differ by a factor of the loss."""
+    rows = [
+        {"lr": 2.0**i, "seed": seed, "loss": 2 * 1.1**seed * math.exp(0.01 * (i + 6) ** 2)}
+        for i, seed in product(range(-9, -2), range(3))
+    ]
+    rows[-1]["loss"] = None  # 2^-3 failed on a seed
+    runs = pd.DataFrame(rows)
+
+    def cost_of(rate):
+        return HORIZON.measured_cost(runs, rate, best=2.0**-6, level=0.95)
+
+    cost = cost_of(2.0**-8)
+    assert (cost.value, *cost.ci) == pytest.approx((0.04, 0.04, 0.04), abs=1e-9)
+    assert cost_of(2.0**-7.5).value == pytest.approx(0.0225, abs=0.002)
+    for beyond in (2.0**-9.5, 2.0**-3):
+        assert cost_of(beyond).value is None
+
+
+def test_timescales_and_what_keeping_them_costs_are_those_of_a_known_sweep():
+    """The rate stays at 2^-7, and so does the timescale, at a share ½ of the run."""
+    rng, batch, rows = np.random.default_rng(0), 64, []
+    for tokens, i, j, seed in product((2**16, 2**18), range(-10, -4), range(-6, 3, 2), range(2)):
+        timescale = batch / (2.0**i * 2.0**j * tokens)
+        excess = 0.02 * (i + 7) ** 2 + 0.01 * (math.log2(timescale) + 1) ** 2
+        loss = 2 * math.exp(excess + 0.0005 * rng.standard_normal())
+        rows.append((64.0, float(tokens), 2.0**i, 2.0**j, seed, "complete", loss))
+    columns = ["width", "tokens", "lr", "weight_decay", "seed", "status", "loss"]
+    runs = pd.DataFrame(rows, columns=columns)
+    for tokens, best in HORIZON.timescales(runs, batch, level=0.95):
+        assert best["timescale"].value == pytest.approx(0.5, rel=0.05)
+        assert best["lr"].value == pytest.approx(2**-7, rel=0.05)
+        assert best["weight_decay"].value == pytest.approx(2**14 / tokens, rel=0.1)
+    costs = HORIZON.decay_costs(runs, usual=2**-2, level=0.95)
+    by_decay, by_rate = (
+        costs["its timescale, by weight decay"],
+        costs["its timescale, by the rate"],
+    )
+    assert by_decay.value == pytest.approx(0, abs=0.001)
+    assert by_rate.value == pytest.approx(0.02 * 2**2, rel=0.1)
+    both = costs["rate and weight decay of the shorter run"]
+    assert both.value == pytest.approx(0.01 * 2**2, rel=0.1)
+
+
+def horizon_loss(size, tuned, seed):
+    """The rate falls as n^-.4 and D^-.3, two octaves off cost 8 %; weight decay does nothing."""
+    tokens = size["tokens"] / 2**16
+    best = -7 - 0.4 * math.log2(size["width"] / 64) - 0.3 * math.log2(tokens)
+    excess = 0.02 * (math.log2(tuned["lr"]) - best) ** 2
+    excess += 0.01 * math.log2(tuned.get("weight_decay", 0.1) / 0.1) ** 2
+    noise = np.random.default_rng([seed, int(1000 * tuned["lr"])]).normal(0, 0.001)
+    loss = (1.5 + size["width"] ** -0.5 + tokens**-0.5) * math.exp(excess + noise)
+    return {"loss": loss, "n_params": int(100 * size["width"])}
+
+
+@pytest.mark.slow
+def test_the_horizon_study_measures_the_cost_of_every_rule_of_a_known_law(tmp_path):
+    """A constant rate from the largest size is .6 octaves too high at four times the tokens."""
+    study = HORIZON.HORIZON
+    rates = replace(study.rates, seeds=(0, 1), growth=2)
+    kind = HORIZON.HorizonKind(replace(study, rates=rates), horizon_loss)
+    outcome = run(kind, storage=f"sqlite:///{tmp_path}/s.db", reports=tmp_path)
+    longer, wider = outcome.result.targets
+    assert outcome.result.exponents["tokens"].value == pytest.approx(-0.3, abs=0.03)
+    assert outcome.result.exponents["width"].value == pytest.approx(-0.4, abs=0.03)
+    for target, octaves in (longer, 0.6), (wider, 0.8):
+        costs = {(c.rule.split(", ")[0], c.start.get("width")): c for c in target.costs}
+        constant = costs["constant", 64.0]
+        assert constant.measured.value == pytest.approx(0.02 * octaves**2, abs=0.003)
+        assert constant.predicted.value == pytest.approx(0.02 * octaves**2, abs=0.003)
+        assert costs["fitted law", None].measured.value < 0.002
+        by_key = {(rule.rule.replace("_", " "), rule.value) for rule in target.point.rules}
+        for name, value in by_key - {("fitted", target.point.recommended["lr"])}:
+            same = [c for c in target.costs if math.isclose(c.value, value, rel_tol=1e-5)]
+            assert [name in c.rule for c in same] == [True], name
+        assert len(target.losses) == 4

@@ -107,7 +107,6 @@ if TYPE_CHECKING:
     from extrap.reporting.tables import Table
 
 RATE, DECAY, TIMESCALE, PARAMETERS = "lr", "weight_decay", "timescale", "n_params"
-FITTED = "fitted law"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,7 +314,8 @@ def rules_at(
     Rules that only say how a rate moves start at the best rate of the smallest size or at that of
     the largest.
     """
-    from extrap.fitting.transfer_rules import RULES
+    from extrap.analyses.sweep.horizon_page import RULE_NAMES
+    from extrap.fitting.transfer_rules import FITTED, RULES
 
     def counted(of: Mapping[str, float]) -> dict[str, float]:
         return {**of, PARAMETERS: params[of["width"]]}
@@ -329,10 +329,10 @@ def rules_at(
             continue
         rate = rounded(rule.value(here, (counted(optimum.size), best)), 6)
         start = optimum.size if rule.constant is None else {}
-        rates.setdefault(rate, []).append((rule.key.replace("_", " "), start))
+        rates.setdefault(rate, []).append((RULE_NAMES[rule.key], start))
     recommended = sweep_forecast.at(**size).recommended[RATE]
     if recommended is not None:
-        rates.setdefault(rounded(recommended, 6), []).append((FITTED, {}))
+        rates.setdefault(rounded(recommended, 6), []).append((RULE_NAMES[FITTED], {}))
     costs = []
     for rate, rules in rates.items():
         names, start = dict.fromkeys(name for name, _ in rules), rules[0][1]
@@ -486,6 +486,8 @@ def horizon_blocks(result: HorizonResult) -> list[Block]:
 
 def _targets_table(result: HorizonResult, interval: str) -> Table:
     """Rate and loss as forecast and as measured."""
+    from extrap.analyses.sweep.horizon_page import RULE_NAMES
+    from extrap.fitting.transfer_rules import FITTED
     from extrap.records.numbers import format_value, name_size, over
     from extrap.reporting.study_page import measured
     from extrap.reporting.tables import tabulated
@@ -496,7 +498,8 @@ def _targets_table(result: HorizonResult, interval: str) -> Table:
         return over(format_value(mean), f"{inside} of {len(target.losses)} runs inside")
 
     def fitted(target: TargetResult) -> str:
-        return next((_cost(c.measured) for c in target.costs if FITTED in c.rule), "–")
+        law = RULE_NAMES[FITTED]
+        return next((_cost(c.measured) for c in target.costs if law in c.rule), "–")
 
     return tabulated(
         f"Forecast and measured, with {interval}",

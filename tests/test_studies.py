@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 
 from extrap import forecast, read_runs
+from extrap.analyses.sweep.horizon_page import RULE_NAMES
 from extrap.files import import_source
 from extrap.registry import kinds
 from extrap.study import open_study, report, run
@@ -118,7 +119,7 @@ def test_committed_runs_of_the_horizon_hold_its_forecast_and_rank_its_rules(comm
         assert all(loss in target.point.loss_pi for loss in target.losses)
         costs = [(c.predicted.value, c.measured.value) for c in target.costs]
         assert stats.spearmanr(costs).statistic > 0.9
-        (fitted,) = [c.measured for c in target.costs if "fitted law" in c.rule]
+        (fitted,) = [c.measured for c in target.costs if RULE_NAMES["fitted"] in c.rule]
         assert fitted.value < min(measured for _, measured in costs) + 0.003
     assert result.decay_costs["weight decay 0.1, the rate tuned"].value < 0.01
 
@@ -196,9 +197,8 @@ def test_the_horizon_study_measures_the_cost_of_every_rule_of_a_known_law(tmp_pa
         constant = costs["constant", 64.0]
         assert constant.measured.value == pytest.approx(0.02 * octaves**2, abs=0.003)
         assert constant.predicted.value == pytest.approx(0.02 * octaves**2, abs=0.003)
-        assert costs["fitted law", None].measured.value < 0.002
-        by_key = {(rule.rule.replace("_", " "), rule.value) for rule in target.point.rules}
-        for name, value in by_key - {("fitted", target.point.recommended["lr"])}:
+        assert costs[RULE_NAMES["fitted"], None].measured.value < 0.002
+        for name, value in {(RULE_NAMES[r.rule], r.value) for r in target.point.rules}:
             same = [c for c in target.costs if math.isclose(c.value, value, rel_tol=1e-5)]
             assert [name in c.rule for c in same] == [True], name
         assert len(target.losses) == 4

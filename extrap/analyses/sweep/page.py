@@ -84,7 +84,7 @@ from extrap.reporting.blocks import (
 from extrap.reporting.charts import Chart
 from extrap.reporting.flags import explain_flags
 from extrap.reporting.study_page import About, study_page
-from extrap.reporting.tables import Colored
+from extrap.reporting.tables import Colored, Table
 
 LIMITS = (
     "The laws may not hold much further than the sizes fitted: an interval covers the laws it "
@@ -188,10 +188,14 @@ def forecast_page(
     blocks: list[Block] = [
         forecast_answer(forecast, rows, groups),
         Columns(
-            [*_figures(first), Figure(loss_chart(forecast, above, axis), _legend(forecast, axis))]
+            [
+                *_figures(first),
+                Figure(loss_chart(forecast, above, axis), _legend(forecast, axis, rows)),
+            ]
         ),
         forecast_warnings(forecast, rows),
         verdicts_table(forecast, groups) if groups else answer_table(forecast, rows),
+        *_rules_over_horizons(rows),
         _forecasts(forecast, rows),
         _backtest(forecast),
         Details(
@@ -247,12 +251,17 @@ def forecast_blocks(forecast: Forecast, points: Sequence[Point] | None = None) -
     return [
         forecast_answer(forecast, rows),
         answer_table(forecast, rows),
-        *rules_tables([row.point for row in rows if is_never_varied(row.point)]),
+        *_rules_over_horizons(rows),
         forecast_warnings(forecast, rows),
         _forecasts(forecast, rows),
         _laws(forecast, rows[-1]),
         _tables(forecast),
     ]
+
+
+def _rules_over_horizons(rows: Sequence[AnswerRow]) -> list[Table]:
+    """What rules say at the last size whose horizon was never varied."""
+    return rules_tables([row.point for row in rows if is_never_varied(row.point)])
 
 
 def _figures(charts: Iterable[Chart]) -> list[Figure]:
@@ -271,13 +280,15 @@ def _status(lead: AnswerRow, outcomes: Sequence[bool | None]) -> Colored:
     return Colored("; ".join([Outcome.ON_LAW.word, *listed]), "warn" if others else "good")
 
 
-def _legend(forecast: Forecast, axis: SizeAxis) -> str:
+def _legend(forecast: Forecast, axis: SizeAxis, rows: Sequence[AnswerRow]) -> str:
     """What both figures share, said once."""
     level = format_level(forecast.level)
     kept_note = (
         " Dashed: the value tuned at the smallest size, kept." if forecast.runs.tuned else ""
     )
     text = f"Grey: sizes of the sweep. Bands: {level} prediction intervals.{kept_note}"
+    if forecast.horizon is not None and any(is_never_varied(row.point) for row in rows):
+        text += f" All at the {forecast.horizon.column} of the sweep."
     return f"{text} {axis.note}".strip()
 
 

@@ -57,7 +57,8 @@ While the targets trained, two rates above the first nine were added, for Step L
 smallest size. After that, costs came to be measured over the best rate of a fit, no longer over
 the least interpolated loss, which moved none below 10 % by more than .2 points.
 
-Cost: 501 runs.
+Cost: 501 runs, 17 minutes of processor time, so about nine minutes on two cores; 24 on two that
+did much else. Killed and resumed, it gave the same losses to the last digit and the same seal.
 
 `horizon.csv` has every run.
 

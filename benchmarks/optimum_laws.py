@@ -7,7 +7,7 @@ A forecast is an exact mixture of normal distributions, one for each choice of t
 under the probabilities of the spreads as they are and shifted. To choose them on some sources and
 judge them on another one:
 
-    with constants(BENDS=((0.003, 0.5), (0.08, 0.3), (0.2, 0.2))):
+    with constants(OPTIMUM_BEND_SDS=((0.003, 0.5), (0.08, 0.3), (0.2, 0.2))):
         log_scores("Metz").mean()
 """
 
@@ -37,7 +37,7 @@ WIDTHS = {"Metz": "studies/metz_full.csv", "sweep.csv": "examples/sweep.csv"}
 SOURCES = (*STEP_LAW, "Porian", *WIDTHS)
 N_WIDTHS = 4
 """Widths at least that forecast the others."""
-SPREADS = ("BENDS", "WALKS", "SCATTERS", "SHARED")
+SPREADS = ("OPTIMUM_BEND_SDS", "WALKS", "SCATTER_SDS", "SHARED")
 TILT = 2.0
 """By which the odds of neighbouring spreads are multiplied."""
 RIDGE = 1e-4
@@ -131,7 +131,7 @@ def log_scores(source: str) -> Array:
     """Log predictive density, an octave, of every larger optimum of a source, by rolling origin.
 
     The optima are estimated once, from all runs; the process then has only the smaller ones, and
-    the present constants `BENDS`, `WALKS`, `SCATTERS` and `SHARED` of its module.
+    the present constants `SPREADS` of its module.
 
     Args:
         source: One of `SOURCES`.

@@ -57,8 +57,8 @@ from extrap.fitting.regression import predict_power
 DRAWS = {"development": 131, "report": 132}
 """First number of every seed."""
 N_SWEEPS = {"simulated": 1000, "never varied": 200}
-KEY = ["part", "tuned", "origin", "cell"]
-"""Columns that name a forecast in a table of scores."""
+KEY = ["part", "tuned", "origin", "cell", "target"]
+"""Columns that name a forecast in a table of scores; those of a cell are drawn together."""
 MOST_OF_ORACLE, MOST_OF_PLANE = 2.0, 0.9
 """Width over that of an oracle, and interval score over that of the plane."""
 NO_RATE = "Porian et al. publish no learning rate: this is the best model size over compute."
@@ -158,7 +158,8 @@ def judge_source(load: Callable[[Path], Source], over: str, data: Path) -> pd.Da
             continue
         for cell in targets:
             scores = _scores_of_cell(made, cell, fitted, source.optima[cell])
-            rows += [{"origin": cut, "cell": f"{cell[0]:g} {cell[1]:g}"} | row for row in scores]
+            name = f"{cell[0]:g} {cell[1]:g}"
+            rows += [{"origin": cut, "cell": name, "target": name} | row for row in scores]
     return pd.DataFrame(rows)
 
 
@@ -212,7 +213,8 @@ def judge_porian(data: Path) -> pd.DataFrame:
                 size, best = {"flops": float(2.0**budget)}, (2.0 ** optima.values[below]).tolist()
                 line = predict_power({"flops": flops}, best, None, at=size, level=LEVEL)
                 row = {"tuned": "model size", "origin": int(below.sum()), "cell": setting}
-                row |= {"budget": budget, "given": True, "truth": truth, **plane_columns(line)}
+                row |= {"target": f"{size['flops']:g}", "given": True, "truth": truth}
+                row |= plane_columns(line)
                 row |= {"mid": mid, "low": low, "high": high, "kept": optima.values[below][-1]}
                 rows.append(row)
     return pd.DataFrame(rows)
@@ -414,7 +416,11 @@ def never_rows(part: str, table: pd.DataFrame) -> list[Row]:
 def paired_rows(now: pd.DataFrame, before: pd.DataFrame) -> list[Row]:
     """Figures over those of another version, of the forecasts that both have."""
     rows = []
-    both = now.merge(before, on=[*KEY, "truth"], suffixes=("", " before"))
+    now, before = (
+        table.dropna(subset="truth").astype({"origin": float}).astype(dict.fromkeys(KEY, str))
+        for table in (now, before)
+    )
+    both = now.merge(before, on=KEY, suffixes=("", " before"), validate="one_to_one")
     for (part, tuned), own in both.groupby(["part", "tuned"], sort=False):
         pairs = {"rms error": [(own[f"mid{s}"] - own["truth"]) ** 2 for s in ("", " before")]}
         pairs["interval score"] = [
@@ -495,7 +501,7 @@ def main() -> None:
     if given.scores:
         scores.to_csv(given.scores, index=False)
     if given.against:
-        print_rows(paired_rows(scores, pd.read_csv(given.against, dtype={"cell": str})))
+        print_rows(paired_rows(scores, pd.read_csv(given.against, low_memory=False)))
 
 
 if __name__ == "__main__":

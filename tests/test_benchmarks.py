@@ -215,7 +215,7 @@ def test_scores_over_those_of_the_same_version_are_one():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"truth": rng.normal(size=20), "mid": rng.normal(size=20)})
     table = table.assign(part="a", tuned="lr", origin=1, cell=[*"abcdefghij"] * 2)
-    table = table.drop_duplicates("cell").assign(regret=0.1)
+    table = table.assign(target=range(20), regret=0.1)
     table = table.assign(low=table["mid"] - 1, high=table["mid"] + 1)
     (row,) = horizons.paired_rows(table, table)
     assert row.reached.count("1 (1 to 1)") == 3

@@ -12,7 +12,7 @@ Dense runs that trained (loss ≤ 4). The truth of a cell is a polynomial throug
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,9 +86,9 @@ def step_law(data: Path) -> pd.DataFrame:
     return table
 
 
-def forecast_of(table: pd.DataFrame) -> extrap.Forecast:
+def forecast_of(table: pd.DataFrame, tuned: Sequence[str] = TUNED) -> extrap.Forecast:
     """The forecast of some cells."""
-    runs = extrap.read_runs(table.reset_index(drop=True), size=SIZES, tune=TUNED)
+    runs = extrap.read_runs(table.reset_index(drop=True), size=SIZES, tune=tuned)
     return extrap.forecast(runs, level=LEVEL)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ import extrap
 LEVEL = 0.9
 LEAST = 1e-300
 """A lower end of an interval that is open."""
+N_BOOTSTRAPS = 1000
 
 
 class Table(NamedTuple):
@@ -106,3 +107,22 @@ def by_table(scores: pd.DataFrame) -> pd.DataFrame:
 def rms(errors: Iterable[float]) -> float:
     """Root of the mean square."""
     return float(np.sqrt(np.mean(np.square(list(errors)))))
+
+
+def with_interval(
+    values: Any, figure: Callable[[Any], Any], groups: Any = None
+) -> tuple[float, float, float]:
+    """A figure of means with its 95 % interval over bootstraps of groups.
+
+    Args:
+        values: What is averaged, (n, k).
+        figure: Of k means, each a number or an array.
+        groups: Labels of rows that are drawn together, (n,); by default each row alone.
+    """
+    values = np.asarray(values, dtype=float)
+    labels = np.arange(len(values)) if groups is None else pd.factorize(np.asarray(groups))[0]
+    sums = pd.DataFrame(np.column_stack([np.ones(len(values)), values])).groupby(labels).sum()
+    sums, rng = sums.to_numpy(), np.random.default_rng(0)
+    drawn = sums[rng.integers(0, len(sums), (N_BOOTSTRAPS, len(sums)))].sum(axis=1)
+    low, high = np.nanquantile(figure((drawn[:, 1:] / drawn[:, :1]).T), [0.025, 0.975])
+    return float(figure(values.mean(axis=0))), float(low), float(high)

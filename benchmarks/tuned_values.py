@@ -33,13 +33,12 @@ import pandas as pd
 import extrap
 from benchmarks.page import print_rows
 from benchmarks.rows import Row
-from benchmarks.scores import LEVEL, points_of, rms
+from benchmarks.scores import LEVEL, points_of, rms, with_interval
 from benchmarks.surface_kinds import GROUPS, MOST, RATIOS, Array, Case, case
 from extrap.records import Runs
 
 REFUSED_WIDTH = 6.0
 """Octaves that a refusal is charged."""
-N_BOOTSTRAPS = 1000
 FEWEST_DIVERGED = 10.0
 """Runs that must be expected to diverge for their number to be compared."""
 KINDS = (*itertools.chain(*GROUPS.values()),)
@@ -97,10 +96,8 @@ def scored(drawn: Case, i: int, said: Mapping[str, Any]) -> dict[str, Any]:
 def cost_over_kept(table: pd.DataFrame) -> str:
     """The mean cost over that of the value kept, of the same sweeps, with a 95 % interval."""
     pairs = table[["cost", "kept"]].astype(float).dropna().to_numpy()
-    chosen = np.random.default_rng(0).integers(0, len(pairs), (N_BOOTSTRAPS, len(pairs)))
-    means = pairs[chosen].mean(axis=1)
-    low, high = np.quantile(means[:, 0] / means[:, 1], [0.025, 0.975])
-    return f"{pairs[:, 0].mean() / pairs[:, 1].mean():.2f} × ({low:.2f} to {high:.2f})"
+    ratio, low, high = with_interval(pairs, lambda means: means[0] / means[1])
+    return f"{ratio:.2f} × ({low:.2f} to {high:.2f})"
 
 
 def words(table: pd.DataFrame) -> str:

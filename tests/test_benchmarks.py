@@ -8,8 +8,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import allocations, batch, comparisons, optima, tuned_values
+from benchmarks import (
+    allocations,
+    batch,
+    comparisons,
+    horizon_draws,
+    horizons,
+    optima,
+    optimum_laws,
+    tuned_values,
+)
 from benchmarks.rows import DATA
+from benchmarks.scores import with_interval
 from benchmarks.surface_kinds import GROUPS, RATIOS, case
 from extrap.analyses.batch_size import agreement, rate_law
 
@@ -128,3 +138,96 @@ def test_no_value_is_better_than_the_best_of_a_simulated_sweep(kind):
             assert drawn.excess(i, best) == pytest.approx(0, abs=1e-9)
             assert min(others) > 0
         assert drawn.cost(i, best) <= 1
+
+
+def test_interval_of_a_ratio_of_means_draws_groups_together():
+    pairs = np.array([[1.0, 2.0], [3.0, 2.0], [1.0, 2.0], [3.0, 2.0]])
+
+    def ratio(means):
+        return means[0] / means[1]
+
+    assert with_interval(pairs, ratio, ["a", "a", "b", "b"]) == (1.0, 1.0, 1.0)
+    figure, low, high = with_interval(pairs, ratio)
+    assert (figure, low, high) == (1.0, 0.5, 1.5)  # all four drawn alike: 1 of 8, above 2.5 %
+
+
+def test_parabola_of_one_cell_is_that_of_three_points_and_none_at_an_edge():
+    rates = 2.0 ** np.array([-6.0, -9.0, -7.0, -8.0])
+    excess = 0.01 * (np.log2(rates) + 7.3) ** 2
+    runs = pd.DataFrame({"lr": rates, "loss": 3 * np.exp(excess)})
+    parabola = horizon_draws.parabola_of(runs)
+    assert parabola.minimum == pytest.approx([-7.3])
+    assert parabola.excess(np.array([-5.3])) == pytest.approx(0.04)
+    edge = runs[runs["lr"] < 2.0**-7.5]
+    assert horizon_draws.parabola_of(edge) is None
+    assert horizon_draws.best_rate(edge) == -8
+
+
+def test_oracle_of_a_drawn_sweep_holds_nine_of_ten_optima():
+    """1,000 sweeps of 3 targets, alike within a sweep: a standard error of 1 point at most."""
+    held = []
+    for number in range(1000):
+        family = horizon_draws.grid_family(np.random.default_rng([7, number]))
+        means, sds = horizon_draws.oracle(family)
+        truth = family.optimum[family.n_cells :]
+        held.append(np.abs(means - truth) <= horizon_draws.NORMAL_QUANTILE * sds)
+    assert 0.87 < np.mean(held) < 0.93
+
+
+def test_optimum_of_a_drawn_cell_has_no_cost_and_others_do():
+    family = horizon_draws.grid_family(np.random.default_rng([7, 0]))
+    assert family.n_cells == 12
+    assert len(family.table) == 60
+    assert len(family.optimum) == 12 + len(horizon_draws.TARGETS)
+    longest = family.sizes[:12].max(axis=0)
+    assert (family.sizes[12:] - longest).tolist() == [[0, 2], [0, 4], [2, 0]]
+    for i, best in enumerate(family.optimum):
+        assert family.excess(i, best) == pytest.approx(0, abs=1e-12)
+        assert min(family.excess(i, best - 0.5), family.excess(i, best + 0.5)) > 0
+
+
+def test_horizons_that_were_never_varied_get_no_number():
+    answers = horizon_draws.ask_beyond_one_horizon(np.random.default_rng([7, 0]))
+    assert [(row["tied"], row["named"]) for row in answers] == [
+        (False, False),
+        (False, True),
+        (True, False),
+        (True, True),
+    ]
+    assert not any(row["loss"] or row["values"] for row in answers)
+
+
+def test_longer_cells_are_forecast_from_shorter_ones_of_the_same_parameters():
+    cells = [(p, t) for p in (1.0, 2.0, 4.0) for t in (8.0, 16.0, 32.0)] + [(8.0, 64.0)]
+    table = pd.DataFrame(cells, columns=["params", "tokens"])
+    source = horizons.Source(table, ("lr",), {}, {})
+    cuts = list(horizons.origins(source, "tokens"))
+    assert [cut for cut, _, _ in cuts] == [16.0]  # three cells up to 8 are too few
+    _, below, above = cuts[0]
+    assert below.sum() == 6
+    assert table[above].to_numpy().tolist() == [[1.0, 32.0], [2.0, 32.0], [4.0, 32.0]]
+    for _, below, above in horizons.origins(source, "both"):
+        assert (below ^ above).all()
+        assert below.sum() >= 5
+
+
+def test_scores_over_those_of_the_same_version_are_one():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"truth": rng.normal(size=20), "mid": rng.normal(size=20)})
+    table = table.assign(part="a", tuned="lr", origin=1, cell=[*"abcdefghij"] * 2)
+    table = table.assign(target=range(20), regret=0.1)
+    table = table.assign(low=table["mid"] - 1, high=table["mid"] + 1)
+    (row,) = horizons.paired_rows(table, table)
+    assert row.reached.count("1 (1 to 1)") == 3
+    wider = table.assign(low=table["mid"] - 2, high=table["mid"] + 2, regret=0.2)
+    (row,) = horizons.paired_rows(table, wider)
+    assert "regret 0.5 (0.5 to 0.5)" in row.reached
+
+
+@pytest.mark.parametrize("name", optimum_laws.SPREADS)
+def test_probabilities_of_spreads_stay_probabilities_when_shifted(name):
+    shifted = optimum_laws.tilted(name, optimum_laws.TILT)
+    assert sum(probability for _, probability in shifted) == pytest.approx(1.0)
+    before = getattr(optimum_laws.optimum_process, name)
+    assert [sd for sd, _ in shifted] == [sd for sd, _ in before]
+    assert shifted[-1][1] > before[-1][1]

@@ -412,7 +412,8 @@ shape(Runs, written_as=(RunTable, _run_table, _runs))
 class PackedDraws:
     """Draws of a surface as they are saved: `theta` as 32-bit numbers, row by row, in base 64.
 
-    Of each part: n, spread of the asymmetry, the margin's three numbers, four spreads a column.
+    Of each part: n, spread of the asymmetry, the margin's three numbers, the spreads of each
+    column: of one size column four, without `column_bend`, as older files have them.
     """
 
     log_sizes: tuple[tuple[float, ...], ...]
@@ -432,19 +433,28 @@ def _packed(draws: SurfaceDraws) -> PackedDraws:
         centre=tuple(draws.centre.tolist()),
         main=draws.main,
         parts=tuple(
-            (part.n, part.asymmetry_sd, *part.margin, *itertools.chain(*part.spreads))
+            (part.n, part.asymmetry_sd, *part.margin, *itertools.chain(*_spreads(part, draws)))
             for part in draws.parts
         ),
         theta=b64encode(draws.theta.astype("<f4").tobytes()).decode("ascii"),
     )
 
 
+def _spreads(part: DrawnPart, draws: SurfaceDraws) -> list[tuple[float, ...]]:
+    """The spreads of each tuned column, as they are saved."""
+    n_spreads = len(Spreads._fields) - (draws.log_sizes.shape[1] == 1)
+    return [spreads[:n_spreads] for spreads in part.spreads]
+
+
 def _unpacked(packed: PackedDraws) -> SurfaceDraws:
     """Raises a ValueError where the parts of a surface do not fit together."""
     n_tuned, n_draws = len(packed.centre), sum(int(part[0]) for part in packed.parts)
-    n_spreads = len(Spreads._fields)
-    if any(len(part) != 5 + n_spreads * n_tuned for part in packed.parts):
-        raise ValueError(f"parts: each must hold {5 + n_spreads * n_tuned} numbers")
+    most = len(Spreads._fields)
+    lengths = {5 + n_spreads * n_tuned: n_spreads for n_spreads in (most - 1, most)}
+    n_numbers = {len(part) for part in packed.parts}
+    if len(n_numbers) > 1 or not n_numbers <= set(lengths):
+        raise ValueError(f"parts: each must hold {' or '.join(map(str, lengths))} numbers")
+    n_spreads = lengths[n_numbers.pop()] if n_numbers else most
     numbers = np.frombuffer(b64decode(packed.theta), dtype="<f4").astype(float)
     parts = tuple(
         DrawnPart(

@@ -15,6 +15,8 @@ from extrap.cli import main
 from extrap.errors import DataError
 from extrap.forecasting import forecast
 from extrap.forecasting.documents import (
+    _packed,
+    _unpacked,
     content_hash,
     forecast_document,
     load_forecast,
@@ -27,6 +29,7 @@ from extrap.reading import read_runs
 from extrap.records import StudySpec
 from extrap.records.seals import seal
 from extrap.study.driver import write_seal
+from tests.forecasting.horizons import grid, sweep
 
 Table = Callable[..., pd.DataFrame]
 
@@ -331,3 +334,17 @@ def test_what_is_not_known_is_null_in_a_dictionary(sweep_table):
     verdicts = check(forecast(read_runs(sweep_table(), size="width", tune="lr")), big)
     finished, diverged = (strict(verdict.to_dict()) for verdict in verdicts)
     assert (finished["run"]["loss"], diverged["run"]["loss"]) == (2, None)
+
+
+def test_draws_over_several_sizes_keep_their_spreads_and_older_files_have_four(tmp_path):
+    """Before `column_bend` was one of them."""
+    made = forecast(sweep(grid(tokens=(2e8, 8e8, 3.2e9))))
+    save_forecast(made, tmp_path / "f.json")
+    loaded = load_forecast(tmp_path / "f.json")
+    before = [part.spreads for part in made.surface.parts]
+    assert [part.spreads for part in loaded.surface.parts] == before
+    packed = _packed(made.surface)
+    older = replace(packed, parts=tuple(part[:-1] for part in packed.parts))
+    assert [part.spreads for part in _unpacked(older).parts] == [
+        tuple(spreads._replace(column_bend=0.0) for spreads in part) for part in before
+    ]

@@ -69,3 +69,20 @@ def test_other_priors_of_slopes_and_of_shared_effects_are_the_ones_used():
     spreads, off = process.grid[0], PLANE - PLANE.mean(axis=0)
     usual = OptimumProcess(PLANE).prior(spreads)
     assert process.prior(spreads) - usual == pytest.approx((2.0**2 - 0.6**2) * off @ off.T)
+
+
+def test_optima_of_several_columns_may_bend_along_one_of_them():
+    """The covariance of Σ c_jk a_j a_k / C with independent normal c, of one column of c a²."""
+    process, one = OptimumProcess(PLANE), OptimumProcess(SIZES)
+    off = PLANE - PLANE.mean(axis=0)
+    columns = [off[:, j] * off[:, k] for j in range(2) for k in range(2)]
+    straight = process.grid[0]._replace(bend=0.0, column_bend=0.0)
+    bent = straight._replace(column_bend=0.3)
+    extra = process.prior(bent) - process.prior(straight)
+    expected = sum(np.outer(column, column) for column in columns) * 0.3**2 / 4
+    assert extra == pytest.approx(expected)
+    assert {spreads.column_bend for spreads in process.grid} == {0.0, 0.08, 0.2}
+    assert {spreads.column_bend for spreads in one.grid} == {0.0}
+    alone = one.grid[0]._replace(bend=0.0)
+    along, of_column = alone._replace(bend=0.3), alone._replace(column_bend=0.3)
+    assert one.prior(along) == pytest.approx(one.prior(of_column))

@@ -114,3 +114,71 @@ def test_a_name_that_is_neither_size_nor_horizon_is_an_error(one_horizon):
     with pytest.raises(ValueError, match="exactly the size column"):
         one_horizon.at(params=3e8, depth=12)
     assert min(PARAMS) == one_horizon.optima[0].size["params"]
+
+
+@pytest.mark.parametrize(("tokens", "is_given"), [(1e9, True), (1.05e9, True), (3e11, False)])
+def test_tokens_beside_a_ratio_are_those_of_the_ratio(over_both, tokens, is_given):
+    size = {"params": 5e7, "tokens_per_param": 20, "tokens": tokens}
+    if is_given:
+        assert over_both.at(**size) == over_both.at(params=5e7, tokens=tokens)
+    else:
+        with pytest.raises(ValueError, match="tokens_per_param 20 at params 50M is tokens 1B"):
+            over_both.at(**size)
+
+
+@pytest.mark.parametrize("ratio", [-20.0, 0.0, float("inf")])
+def test_a_ratio_is_positive_and_finite(one_horizon, ratio):
+    with pytest.raises(ValueError, match="tpp must be positive and finite"):
+        one_horizon.at(params=3e8, tpp=ratio)
+
+
+def test_a_ratio_that_is_no_number_is_named(one_horizon):
+    with pytest.raises(TypeError, match="tpp='20'"):
+        one_horizon.at(params=3e8, tpp="20")
+
+
+@pytest.mark.parametrize("column", ["steps", "n_examples"])
+def test_tokens_per_parameter_are_no_steps_and_no_examples(column):
+    made = extrap.forecast(sweep(grid(tokens=[2e9])).rename(columns={"tokens": column}))
+    with pytest.raises(ValueError, match=f"takes {column} beside them, got params, tpp"):
+        made.at(params=3e8, tpp=20)
+
+
+@pytest.mark.parametrize("column", ["max_steps", "updates"])
+def test_steps_have_several_names(column):
+    made = extrap.forecast(sweep(grid(tokens=[2e9])).rename(columns={"tokens": column}))
+    assert made.at(params=3e8, steps=2e9) == made.at(3e8)
+    assert made.at(params=3e8, steps=4e9).size == {"params": 3e8, column: 4e9}
+
+
+def test_only_names_of_tokens_are_those_of_a_letter():
+    made = extrap.forecast(
+        sweep(grid(tokens=[2e9])).rename(columns={"params": "N", "tokens": "D"})
+    )
+    assert made.at(N=3e8, tokens=4e9).loss is None
+    with pytest.raises(ValueError, match="got N, depth"):
+        made.at(N=3e8, depth=4e9)
+
+
+@pytest.mark.parametrize("tokens", [1e-300, 1e300])
+def test_rules_are_left_out_where_no_float_holds_them(one_horizon, tokens):
+    point = one_horizon.at(params=3e8, tokens=tokens)
+    assert (point.loss, point.rules) == (None, ())
+
+
+def test_tokens_by_no_power_of_size_are_not_said_to_follow_it():
+    sizes = [(1e7, 2e9), (3e7, 2e9), (1e8, 2e9), (3e8, 8e9)]
+    point = extrap.forecast(sweep(sizes)).at(params=3e8, tokens=9e9)
+    assert (point.loss, point.rules) == (None, ())
+    assert "follows no power of size" in point.refusals["loss"]
+
+
+def test_without_weight_decay_no_rule_keeps_its_timescale():
+    made = extrap.forecast(
+        sweep(grid(tokens=[2e9])).assign(weight_decay=0.0, batch_size_tokens=64)
+    )
+    for point in (made.at(3e8), made.at(params=3e8, tokens=4e9)):
+        rules = {rule.rule for rule in point.rules}
+        assert "constant" in rules
+        assert "constant_timescale" not in rules
+    assert made.timescale(3e8) is None

@@ -55,3 +55,9 @@ def test_runs_that_did_not_finish_say_nothing():
     stopped = np.where(np.arange(8) == 5, 1e6, 2e9)
     status = np.where(np.arange(8) == 5, "pruned", "complete")
     assert found(tokens=stopped, status=status)["tokens"].amount == 2e9
+
+
+def test_a_decay_of_none_is_known_and_other_zeros_are_not():
+    settings = found(weight_decay=0.0, tokens=0.0, batch_size=0)
+    assert {role: s.amount for role, s in settings.items()} == {"decay": 0.0}
+    assert not settings["decay"].is_at({"width": 16.0}, 1.0)

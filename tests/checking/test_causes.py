@@ -427,3 +427,19 @@ def test_steps_of_another_batch_are_counted_over_the_same_data(sweep_table):
         made, {"batch_size": 64.0, "steps": 1000}, {"batch_size": 64.0, "steps": 500}
     )
     assert (half.on_law, same.on_law) == (None, True)
+
+
+@pytest.mark.parametrize(
+    ("columns", "on_law"),
+    [
+        ({"n_tokens": 4e9}, None),
+        ({"train_tokens": 2e9}, False),
+        ({"n_params": 1e8, "tokens_per_param": 40}, None),
+        ({"n_params": 1e8, "tokens_per_param": 20}, False),
+    ],
+)
+def test_the_horizon_of_a_run_has_several_names(sweep_table, columns, on_law):
+    """Its loss is 18 % off; only the horizon of the sweep makes that an alarm."""
+    made = forecast(read_runs(sweep_table().assign(tokens=2e9), size="width", tune="lr"))
+    (verdict,) = judge(made, {"loss": 0.82 * LOSS, **columns})
+    assert verdict.on_law is on_law

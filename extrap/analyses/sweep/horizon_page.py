@@ -92,7 +92,9 @@ def rules_table(point: Point) -> Table:
             "octaves from the optimum": lambda rule: dashed(rule.octaves, _signed),
             "predicted extra loss": lambda rule: dashed(rule.expected_regret, format_cost),
         }
-    return tabulated(f"Known rules at {name_size(point.size)}", _in_order(point), columns)
+    title, is_several = f"Known rules at {name_size(point.size)}", len(point.tuned) > 1
+    note = "Each rule moves one value alone, the others stay." if is_several else ""
+    return tabulated(title, _in_order(point), columns, note=note)
 
 
 def _in_order(point: Point) -> list[RuleRegret]:

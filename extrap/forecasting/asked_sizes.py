@@ -78,11 +78,12 @@ class SizeAxes:
         if len(names) != 1:
             return size, None
         amount = size.pop(names[0])
-        if set(size) != set(self.columns) or not isinstance(amount, Real):
+        sized = self._sized_numbers(size)
+        if set(sized) != set(self.columns) or not isinstance(amount, Real):
             return {**size, names[0]: amount}, None  # `checked` says what is wrong
         if not (math.isfinite(amount) and amount > 0):
             raise ValueError(f"{names[0]} must be positive and finite, got {amount:g}.")
-        return size, None if self.horizon.is_at(size, float(amount)) else float(amount)
+        return size, None if self.horizon.is_at(sized, float(amount)) else float(amount)
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -96,12 +97,14 @@ class SizeAxes:
             ValueError: The ratio is not positive and finite, or the tokens beside it are others.
         """
         ratio = [c for c in size if c not in self._names and kind_of(c) == "ratio"]
-        params = [c for c in size if kind_of(c) == "params" or c == "N"]
+        named = {c: v for c, v in size.items() if c in self._names}
+        numbers = {**size, **self._sized_numbers(named)}
+        params = [c for c in numbers if kind_of(c) == "params" or c == "N"]
         horizon = [] if self.horizon is None else [self.horizon.column]
         tokens = [c for c in (*self.columns, *horizon) if kind_of(c) == "tokens" or c == "D"]
         if not (len(ratio) == len(params) == 1 and tokens):
             return dict(size)
-        per_param, of_params = size[ratio[0]], size[params[0]]
+        per_param, of_params = numbers[ratio[0]], numbers[params[0]]
         if not (isinstance(per_param, Real) and isinstance(of_params, Real)):
             return dict(size)  # `checked` says what is wrong
         if not (math.isfinite(per_param) and per_param > 0):
@@ -171,6 +174,10 @@ class SizeAxes:
                     f"{column}={self.smallest[column]:g}, got {value:g}; give a larger size."
                 )
         return {c: float(size[c]) for c in self.columns}
+
+    def _sized_numbers(self, size: Mapping[str, float]) -> Mapping[str, float]:
+        """As `_sized`, where all are numbers."""
+        return self._sized(size) if all(isinstance(v, Real) for v in size.values()) else size
 
     def _sized(self, size: Mapping[str, float]) -> Mapping[str, float]:
         """The size columns where the path makes them of what is given; else what is given."""

@@ -182,3 +182,22 @@ def test_without_weight_decay_no_rule_keeps_its_timescale():
         assert "constant" in rules
         assert "constant_timescale" not in rules
     assert made.timescale(3e8) is None
+
+
+@pytest.mark.parametrize("ratio", [20, 100])
+def test_a_horizon_stands_beside_the_inputs_of_a_path(ratio):
+    """N = 12 · 16 depth³ by the path."""
+    sizes = [(12 * 16 * depth**3, 20 * 12 * 16 * depth**3) for depth in (40, 60, 80, 100)]
+    path = {"params": "12 * depth * width**2", "width": "4 * depth"}
+    made = extrap.forecast(sweep(sizes), path=path)
+    tokens = ratio * 12 * 16 * 120**3
+    points = [made.at(depth=120, tpp=ratio), made.at(depth=120, tokens=tokens)]
+    if ratio == 20:
+        assert points == [made.at(depth=120)] * 2
+    else:
+        assert [p.loss for p in points] == [None, None]
+        assert points[0].size == {"params": 12 * 16 * 120**3, "tokens": tokens}
+    with pytest.raises(TypeError, match="depth='120'"):
+        made.at(depth="120", tokens=tokens)
+    with pytest.raises(ValueError, match="got width, tokens"):
+        made.at(width=480, tokens=tokens)

@@ -443,3 +443,11 @@ def test_the_horizon_of_a_run_has_several_names(sweep_table, columns, on_law):
     made = forecast(read_runs(sweep_table().assign(tokens=2e9), size="width", tune="lr"))
     (verdict,) = judge(made, {"loss": 0.82 * LOSS, **columns})
     assert verdict.on_law is on_law
+
+
+def test_a_run_that_did_not_finish_has_no_other_horizon(sweep_table):
+    made = forecast(read_runs(sweep_table().assign(tokens=2e9), size="width", tune="lr"))
+    short = {"loss": np.nan, "tokens": 2e8, "status": "diverged"}
+    (verdict,) = judge(made, short)
+    assert "never varied" not in verdict.advice
+    assert verdict.cause not in (None, "other-horizon")

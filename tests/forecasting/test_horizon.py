@@ -201,3 +201,33 @@ def test_a_horizon_stands_beside_the_inputs_of_a_path(ratio):
         made.at(depth="120", tokens=tokens)
     with pytest.raises(ValueError, match="got width, tokens"):
         made.at(width=480, tokens=tokens)
+
+
+def test_a_horizon_alone_or_twice_is_an_error(one_horizon):
+    with pytest.raises(ValueError, match="got tokens;"):
+        one_horizon.at(tokens=3e11)
+    with pytest.raises(ValueError, match="got params, tokens, D;"):
+        one_horizon.at(params=3e8, tokens=3e11, D=3e11)
+    with pytest.raises(TypeError, match="tokens='3e11'"):
+        one_horizon.at(params=3e8, tokens="3e11")
+
+
+def test_a_point_at_another_horizon_is_as_far_and_as_doubtful(one_horizon):
+    here, there = one_horizon.at(3e8), one_horizon.at(params=3e8, tokens=3e11)
+    assert there.extrapolation_ratio == here.extrapolation_ratio == pytest.approx(3)
+    assert one_horizon.flags
+    assert set(one_horizon.flags) <= set(there.flags)
+
+
+def test_tokens_that_a_path_starts_from_are_no_horizon(tied):
+    table = sweep([(n, 20 * n) for n in (1e7, 3e7, 1e8, 3e8)])
+    made = extrap.forecast(table, path={"params": "tokens / 20"})
+    assert made.at(tokens=1.2e10).loss == pytest.approx(tied.at(6e8).loss)
+
+
+def test_no_rule_moves_values_over_steps_where_the_batch_is_tuned():
+    """In as many steps of another batch a run sees other tokens."""
+    table = sweep(grid(tokens=[2e9])).rename(columns={"lr": "batch_size"}).assign(steps=5000)
+    made = extrap.forecast(table.drop(columns="tokens"), tune="batch_size")
+    point = made.at(params=3e8, steps=50_000)
+    assert (point.recommended, point.rules) == ({"batch_size": None}, ())

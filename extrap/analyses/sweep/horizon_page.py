@@ -16,6 +16,7 @@ from extrap.records.numbers import (
     format_quantity,
     name_size,
 )
+from extrap.reporting.blocks import Block, Paragraph
 from extrap.reporting.tables import Table, dashed, tabulated
 
 RULE_NAMES = {
@@ -131,6 +132,11 @@ def timescale_sentences(timescale: Timescale | None) -> list[str]:
             f"against each other, at one timescale, {both_cost}."
         )
     return [" ".join(sentences)]
+
+
+def timescale_blocks(timescale: Timescale) -> list[Block]:
+    """What the timescale of the best values is, in Python and in a notebook."""
+    return [Paragraph(sentence) for sentence in timescale_sentences(timescale)]
 
 
 def _course(exponent: Measure) -> str:

@@ -109,3 +109,17 @@ def test_an_answer_without_rules_ends_without_a_blank():
 def test_rules_of_several_columns_are_for_one_at_a_time(decays, is_noted):
     made = extrap.forecast(sweep(grid(tokens=[2e9]), decays=decays))
     assert ("moves one value alone" in text_of(made, OTHER)) is is_noted
+
+
+def test_a_timescale_shows_itself():
+    shown = timescale(low=0, high=0.05)
+    assert "AdamW" in repr(shown)
+    assert "AdamW" in shown._repr_html_()
+
+
+def test_the_document_has_the_timescale_of_the_last_point_with_a_forecast():
+    table = sweep(grid(tokens=[2e9])).assign(weight_decay=0.1, batch_size_tokens=2**18)
+    forecast = extrap.forecast(table)
+    document = forecast.to_dict([{"params": 3e8}, OTHER])
+    assert document["timescale"]["size"] == {"params": 3e8}
+    assert "timescale" not in forecast.to_dict([OTHER])

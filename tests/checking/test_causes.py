@@ -451,3 +451,13 @@ def test_a_run_that_did_not_finish_has_no_other_horizon(sweep_table):
     (verdict,) = judge(made, short)
     assert "never varied" not in verdict.advice
     assert verdict.cause not in (None, "other-horizon")
+
+
+def test_runs_are_judged_where_the_horizon_follows_no_power_of_size(sweep_table):
+    table = sweep_table()
+    largest = table["width"] == table["width"].max()
+    made = forecast(
+        read_runs(table.assign(tokens=2e9 * (1 + 3 * largest)), size="width", tune="lr")
+    )
+    assert made.horizon.amount is None
+    assert judge(made, {"tokens": 8e9})[0].on_law is True

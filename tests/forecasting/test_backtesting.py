@@ -206,6 +206,10 @@ def test_rules_start_at_the_fitted_sizes_and_cost_what_the_whole_sweep_says():
     ]
     assert costs.loc["constant", "mean_cost"] == pytest.approx(np.mean(of_constant))
     assert costs.loc["constant", "largest_cost"] == max(of_constant)
+    octaves = [r.octaves for h in tested.holdouts for r in h.rules if r.rule == "constant"]
+    assert costs.loc["constant", "rms_octaves"] == pytest.approx(
+        np.sqrt(np.mean(np.square(octaves)))
+    )
     assert costs.loc["constant", "n"] == len(tested.holdouts)
     assert costs.index[0] == "fitted"
     assert costs["mean_cost"].is_monotonic_increasing
@@ -213,3 +217,12 @@ def test_rules_start_at_the_fitted_sizes_and_cost_what_the_whole_sweep_says():
 
 def test_a_sweep_without_tuned_values_has_no_rules():
     assert backtest(one_run_a_size(6)).rule_costs().empty
+
+
+def test_no_rule_is_followed_where_the_tuned_values_are_refused():
+    """Rates on one side of the best one only, at the smaller sizes."""
+    table = sweep(grid())
+    best = table.groupby(["params", "tokens"])["lr"].transform("median")
+    tested = backtest(table[(table["lr"] <= best) | (table["params"] == max(table["params"]))])
+    for held in tested.holdouts:
+        assert (held.tuned_octaves["lr"] is None) == (held.rules == ())

@@ -135,6 +135,8 @@ def test_a_ratio_is_positive_and_finite(one_horizon, ratio):
 def test_a_ratio_that_is_no_number_is_named(one_horizon):
     with pytest.raises(TypeError, match="tpp='20'"):
         one_horizon.at(params=3e8, tpp="20")
+    with pytest.raises(TypeError, match="tokens='6e9'"):
+        one_horizon.at(params=3e8, tpp=20, tokens="6e9")
 
 
 @pytest.mark.parametrize("column", ["steps", "n_examples"])
@@ -231,3 +233,11 @@ def test_no_rule_moves_values_over_steps_where_the_batch_is_tuned():
     made = extrap.forecast(table.drop(columns="tokens"), tune="batch_size")
     point = made.at(params=3e8, steps=50_000)
     assert (point.recommended, point.rules) == ({"batch_size": None}, ())
+
+
+def test_a_width_that_follows_the_parameters_has_its_rule():
+    """The root of a hundred times the parameters of the smallest size is ten times its own."""
+    table = sweep(grid(tokens=[2e9]))
+    made = extrap.forecast(table.assign(width=table["params"] ** 0.5), size="params")
+    rules = {rule.rule: rule.value for rule in made.at(1e9).rules}
+    assert rules["inverse_width"] == pytest.approx(rules["constant"] / 10)

@@ -45,3 +45,14 @@ def test_a_weight_decay_that_follows_from_tau_is_not_pooled(prefix):
     runs = read_runs(table, let="tau", tune=["tau", "lr"])
     assert runs.tuned == ("tau", "lr")
     assert not any("pooled" in note for note in runs.notes)
+
+
+def test_only_a_column_that_a_played_one_determines_may_vary():
+    table = sweep(grid(), decays=(-1.0, 0.0, 1.0)).drop(columns="tokens").assign(steps=4000)
+    with pytest.raises(DataError, match="mixes several"):
+        read_runs(table, let="x = lr * weight_decay", size="params", tune="lr")
+    runs = read_runs(table, let="tau", size="params", tune=["tau", "lr"])
+    assert runs.tuned == ("tau", "lr")
+    two = table.assign(steps=table.index % 3 + 10)
+    with pytest.raises(DataError, match="mixes several"):
+        read_runs(two, let="tau", size="params", tune=["tau", "lr"])

@@ -123,3 +123,10 @@ def test_the_document_has_the_timescale_of_the_last_point_with_a_forecast():
     document = forecast.to_dict([{"params": 3e8}, OTHER])
     assert document["timescale"]["size"] == {"params": 3e8}
     assert "timescale" not in forecast.to_dict([OTHER])
+
+
+def test_the_table_of_rules_is_that_of_the_last_size(one_horizon):
+    sizes = [{**OTHER, "tokens": tokens} for tokens in (3e10, 3e11)]
+    text = text_of(one_horizon, *sizes)
+    assert "Known rules at params 300M, tokens 300B" in text
+    assert "Known rules at params 300M, tokens 30B" not in text

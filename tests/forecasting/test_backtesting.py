@@ -217,12 +217,3 @@ def test_rules_start_at_the_fitted_sizes_and_cost_what_the_whole_sweep_says():
 
 def test_a_sweep_without_tuned_values_has_no_rules():
     assert backtest(one_run_a_size(6)).rule_costs().empty
-
-
-def test_no_rule_is_followed_where_the_tuned_values_are_refused():
-    """Rates on one side of the best one only, at the smaller sizes."""
-    table = sweep(grid())
-    best = table.groupby(["params", "tokens"])["lr"].transform("median")
-    tested = backtest(table[(table["lr"] <= best) | (table["params"] == max(table["params"]))])
-    for held in tested.holdouts:
-        assert (held.tuned_octaves["lr"] is None) == (held.rules == ())

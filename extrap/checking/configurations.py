@@ -27,8 +27,11 @@ from extrap.fitting.distributions import t_quantile
 from extrap.fitting.prediction import NORMAL_DOF, LossPrediction
 from extrap.fitting.seed_noise import NEW_SEED, MeanNoise
 from extrap.forecasting import Forecast
+from extrap.forecasting.settings import names_horizon
 from extrap.reading.columns import find_column
+from extrap.reading.names import kind_of
 from extrap.records import WITHOUT_SEED, Interval, Point, Runs, condition_text
+from extrap.records.settings import Setting
 
 MAX_OCTAVES = 100.0
 """Distances of tuned values from an optimum are cut here."""
@@ -433,13 +436,26 @@ def other_horizon(
     horizon = forecast.horizon
     if horizon is None or horizon.amount is None or row["status"] != "complete":
         return None
-    amount, times = known_number(row.get(horizon.column)), 1.0
+    amount, times = _trained_for(horizon, row), 1.0
     if horizon.role == "steps":
         batch = next((s for s in forecast.settings if s.role == "batch"), None)
         of_run = None if batch is None else known_number(row.get(batch.column))
         of_sweep = None if batch is None else batch.value(size)
         times = of_run / of_sweep if of_run and of_sweep else 1.0
     return None if amount is None or horizon.is_at(size, times * amount) else amount
+
+
+def _trained_for(horizon: Setting, row: Mapping[str, Any]) -> float | None:
+    """How long a run trained, by the column of the sweep, one that means the same, or a ratio."""
+    columns = [c for c in (horizon.column, *row) if c in row and names_horizon(horizon, c)]
+    amounts = [known_number(row[c]) for c in columns]
+    if kind_of(horizon.column) == "tokens":
+        ratios, params = (
+            [known_number(row[c]) for c in row if kind_of(c) == kind]
+            for kind in ("ratio", "params")
+        )
+        amounts += [a * b for a, b in zip(ratios, params, strict=False) if a and b]
+    return next((amount for amount in amounts if amount is not None), None)
 
 
 def _differing(row: Mapping[str, Any], recipe: Mapping[str, str]) -> dict[str, tuple[str, str]]:

@@ -233,6 +233,11 @@ def parse_size(
                 "each size."
             )
         number = _number(value, (largest or {}).get(name))
+        if number is None and largest and MULTIPLE_PATTERN.fullmatch(value):
+            raise click.UsageError(
+                f"--at takes a multiple of the largest {' or '.join(largest)}, got {value!r} for "
+                f"{name}; write a number such as 4096 or 1.5M."
+            )
         if number is None:
             raise click.UsageError(
                 f"--at takes a number such as 4096 or 1.5M, or with a sweep 8x, got {value!r} for "

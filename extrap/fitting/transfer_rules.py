@@ -199,12 +199,16 @@ def values_over_horizons(
     is_batch_tuned = any(short_name(name).lower() in BATCH_NAMES for name in recommended)
     if horizon.role == "steps" and is_batch_tuned:
         return ()  # the tokens are then another matter
+    if not abs(math.log(amount) - math.log(of_sweep)) <= MOST_RULE_LOG:
+        return ()
     times = amount / of_sweep
+    roles_of_none = {setting.role for setting in settings if setting.amount == 0}
+    letters = {letter for letter, role in SETTING_OF_LETTER.items() if role in roles_of_none}
     return tuple(
         RuleValue(rule.key, name, value * times ** rule.exponents.get("D", 0.0))
         for name, value in recommended.items()
         for rule in RULES
-        if rule.key in OF_HORIZON and rule.is_for(name)
+        if rule.key in OF_HORIZON and rule.is_for(name) and not letters & set(rule.others)
     )
 
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from numbers import Real
 
 from extrap.errors import argument
-from extrap.reading.names import kind_of, known_name
+from extrap.forecasting.settings import names_horizon
+from extrap.reading.names import kind_of
 from extrap.records import SizePath
 from extrap.records.numbers import format_quantity, name_size
-from extrap.records.settings import Setting
+from extrap.records.settings import ONE_AMOUNT, Setting
 
 AnySizes = float | Mapping[str, float] | Iterable[float | Mapping[str, float]]
 """One or several sizes."""
@@ -73,50 +74,63 @@ class SizeAxes:
         size = self._with_tokens(size)
         if self.horizon is None:
             return size, None
-        names = [c for c in size if c not in self._names and self._is_horizon(c)]
+        names = [c for c in size if c not in self._names and names_horizon(self.horizon, c)]
         if len(names) != 1:
             return size, None
         amount = size.pop(names[0])
-        if set(size) != set(self.columns) or not isinstance(amount, Real):
+        sized = self._sized_numbers(size)
+        if set(sized) != set(self.columns) or not isinstance(amount, Real):
             return {**size, names[0]: amount}, None  # `checked` says what is wrong
         if not (math.isfinite(amount) and amount > 0):
             raise ValueError(f"{names[0]} must be positive and finite, got {amount:g}.")
-        return size, None if self.horizon.is_at(size, float(amount)) else float(amount)
+        return size, None if self.horizon.is_at(sized, float(amount)) else float(amount)
 
     @property
     def _names(self) -> tuple[str, ...]:
         """What a size may be given by, the horizon apart."""
         return self.columns if self.path is None else (*self.columns, *self.path.inputs)
 
-    def _is_horizon(self, column: str) -> bool:
-        """Whether a name is that of the horizon, or means the same."""
-        assert self.horizon is not None
-        if column == self.horizon.column:
-            return True
-        if self.horizon.role == "tokens":
-            return kind_of(column) == kind_of(self.horizon.column) or column == "D"
-        return known_name(column) == known_name(self.horizon.column)
-
     def _with_tokens(self, size: Mapping[str, float]) -> dict[str, float]:
-        """With tokens in the place of tokens per parameter."""
+        """With tokens in the place of tokens per parameter.
+
+        Raises:
+            ValueError: The ratio is not positive and finite, or the tokens beside it are others.
+        """
         ratio = [c for c in size if c not in self._names and kind_of(c) == "ratio"]
-        params = [c for c in size if kind_of(c) == "params" or c == "N"]
-        if len(ratio) != 1 or len(params) != 1:
+        named = {c: v for c, v in size.items() if c in self._names}
+        numbers = {**size, **self._sized_numbers(named)}
+        params = [c for c in numbers if kind_of(c) == "params" or c == "N"]
+        horizon = [] if self.horizon is None else [self.horizon.column]
+        tokens = [c for c in (*self.columns, *horizon) if kind_of(c) == "tokens" or c == "D"]
+        if not (len(ratio) == len(params) == 1 and tokens):
             return dict(size)
-        tokens = [c for c in self.columns if kind_of(c) == "tokens" or c == "D"]
-        column = tokens[0] if tokens else self.horizon.column if self.horizon else ratio[0]
-        of_params = size[params[0]]
+        per_param, of_params = numbers[ratio[0]], numbers[params[0]]
+        if not (isinstance(per_param, Real) and isinstance(of_params, Real)):
+            return dict(size)  # `checked` says what is wrong
+        if not (math.isfinite(per_param) and per_param > 0):
+            raise ValueError(f"{ratio[0]} must be positive and finite, got {per_param:g}.")
+        column, amount = tokens[0], per_param * of_params
         without = {c: v for c, v in size.items() if c != ratio[0]}
-        return without if column in size else {**without, column: size[ratio[0]] * of_params}
+        beside = size.get(column, amount)
+        if isinstance(beside, Real) and not amount / ONE_AMOUNT <= beside <= amount * ONE_AMOUNT:
+            raise ValueError(
+                f"{ratio[0]} {format_quantity(per_param)} at {params[0]} "
+                f"{format_quantity(of_params)} is {column} {format_quantity(amount)}, got "
+                f"{format_quantity(beside)} beside it; give one of the two."
+            )
+        return {**without, column: beside}
 
     def never_varied(self, size: Mapping[str, float], amount: float) -> str:
         """Why nothing is forecast at a size with another horizon than the sweep's."""
         assert self.horizon is not None
         column, of_sweep = self.horizon.column, self.horizon.value(size)
-        if of_sweep is None or self.horizon.powers:
-            was = f"{column} followed the size in every run of the sweep"
-            if of_sweep is not None:
-                was += f" ({format_quantity(of_sweep)} at {name_size(size)})"
+        if of_sweep is None:
+            was = f"{column} had one value at each size of the sweep and follows no power of size"
+        elif self.horizon.powers:
+            was = (
+                f"{column} followed the size in every run of the sweep "
+                f"({format_quantity(of_sweep)} at {name_size(size)})"
+            )
         else:
             was = f"{column} was {format_quantity(of_sweep)} in every run of the sweep"
         return (
@@ -145,8 +159,9 @@ class SizeAxes:
         size = self._sized(size)
         if set(size) != set(self.columns):
             inputs = f" or {', '.join(self.path.inputs)} of the path" if self.path else ""
+            beside = f" and takes {self.horizon.column} beside them" if self.horizon else ""
             raise ValueError(
-                f"a forecast needs exactly the size column(s) {expected}{inputs}, got "
+                f"a forecast needs exactly the size column(s) {expected}{inputs}{beside}, got "
                 f"{', '.join(size) or 'none'}; ask for {_how_to_give(self.columns)}."
             )
         for column in self.columns:
@@ -159,6 +174,10 @@ class SizeAxes:
                     f"{column}={self.smallest[column]:g}, got {value:g}; give a larger size."
                 )
         return {c: float(size[c]) for c in self.columns}
+
+    def _sized_numbers(self, size: Mapping[str, float]) -> Mapping[str, float]:
+        """As `_sized`, where all are numbers."""
+        return self._sized(size) if all(isinstance(v, Real) for v in size.values()) else size
 
     def _sized(self, size: Mapping[str, float]) -> Mapping[str, float]:
         """The size columns where the path makes them of what is given; else what is given."""

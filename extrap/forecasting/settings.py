@@ -14,6 +14,7 @@ from extrap.reading.names import (
     RATE_NAMES,
     STEP_COUNT_NAMES,
     TOKEN_BATCH_NAMES,
+    kind_of,
     kinds_of,
     known_name,
 )
@@ -58,6 +59,20 @@ def settings_of(runs: Runs) -> tuple[Setting, ...]:
     return tuple(settings)
 
 
+def names_horizon(horizon: Setting, column: str) -> bool:
+    """Whether a name is that of a horizon, or means the same.
+
+    Args:
+        horizon: How long the runs of a sweep train.
+        column: The name.
+    """
+    if column == horizon.column:
+        return True
+    if horizon.role == "tokens":
+        return column == "D" or kind_of(column) == (kind_of(horizon.column) or "tokens")
+    return known_name(column) in STEP_COUNT_NAMES
+
+
 def _named(columns: Sequence[str], likeliest: Sequence[str]) -> list[str]:
     """The columns of these names, the likeliest first."""
     named = [c for c in columns if known_name(c) in likeliest]
@@ -67,6 +82,8 @@ def _named(columns: Sequence[str], likeliest: Sequence[str]) -> list[str]:
 def _setting(frame: pd.DataFrame, sizes: Sequence[str], role: str, column: str) -> Setting | None:
     """How a column follows the sizes; None where it has no value, or several at one size."""
     values = pd.to_numeric(frame[column], errors="coerce")
+    if role == "decay" and (values == 0).all():
+        return Setting(role=role, column=column, amount=0.0)
     is_there = np.isfinite(values) & (values > 0)
     if not is_there.any():
         return None

@@ -114,8 +114,10 @@ def _factors(
             ):
                 return _Factor(name, power, size=i)
         setting = by_role.get(role)
-        if setting is None or (
-            role == "batch" and short_name(setting.column).lower() not in TUNED_NAMES["B"]
+        if (
+            setting is None
+            or setting.amount == 0
+            or (role == "batch" and short_name(setting.column).lower() not in TUNED_NAMES["B"])
         ):
             return None
         return _Factor(setting.column, power, setting=setting)

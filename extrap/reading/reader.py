@@ -231,7 +231,8 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
             may_vary = (*ignored, *ends, *determined)
             is_untuned = tuned is not None and not runs.tuned
             pooled = refuse_mixtures(runs, ignored=may_vary, is_untuned=is_untuned)
-            pooled = tuple(name for name in pooled if name not in determined)
+            called_determined = {*determined, *(display_name(c, have) for c in determined)}
+            pooled = tuple(name for name in pooled if name not in called_determined)
         notes = [note(POOLED, name) for name in pooled if name in ignored]
         runs = replace(runs, notes=(*runs.notes, *notes))
     has_found_loss = loss is None and parts.loss not in contents.losses

@@ -17,7 +17,8 @@ class Setting:
     Attributes:
         role: What it is: `tokens` (or examples), `steps`, `batch`, `decay`, `rate` or `width`.
         column: Its name.
-        amount: The factor; None where the values follow no powers of the sizes.
+        amount: The factor; None where the values follow no powers of the sizes; 0 of a decay that
+            no run has.
         powers: Size column → power; empty where all runs have one value.
     """
 
@@ -35,7 +36,7 @@ class Setting:
     def is_at(self, size: Mapping[str, float], value: float) -> bool:
         """Whether a value is that of the sweep at a size, within `ONE_AMOUNT`."""
         of_sweep = self.value(size)
-        if of_sweep is None or not (math.isfinite(value) and value > 0):
+        if not of_sweep or not (math.isfinite(value) and value > 0):
             return False
         return abs(math.log(value / of_sweep)) <= math.log(ONE_AMOUNT)
 

@@ -427,3 +427,37 @@ def test_steps_of_another_batch_are_counted_over_the_same_data(sweep_table):
         made, {"batch_size": 64.0, "steps": 1000}, {"batch_size": 64.0, "steps": 500}
     )
     assert (half.on_law, same.on_law) == (None, True)
+
+
+@pytest.mark.parametrize(
+    ("columns", "on_law"),
+    [
+        ({"n_tokens": 4e9}, None),
+        ({"train_tokens": 2e9}, False),
+        ({"n_params": 1e8, "tokens_per_param": 40}, None),
+        ({"n_params": 1e8, "tokens_per_param": 20}, False),
+    ],
+)
+def test_the_horizon_of_a_run_has_several_names(sweep_table, columns, on_law):
+    """Its loss is 18 % off; only the horizon of the sweep makes that an alarm."""
+    made = forecast(read_runs(sweep_table().assign(tokens=2e9), size="width", tune="lr"))
+    (verdict,) = judge(made, {"loss": 0.82 * LOSS, **columns})
+    assert verdict.on_law is on_law
+
+
+def test_a_run_that_did_not_finish_has_no_other_horizon(sweep_table):
+    made = forecast(read_runs(sweep_table().assign(tokens=2e9), size="width", tune="lr"))
+    short = {"loss": np.nan, "tokens": 2e8, "status": "diverged"}
+    (verdict,) = judge(made, short)
+    assert "never varied" not in verdict.advice
+    assert verdict.cause not in (None, "other-horizon")
+
+
+def test_runs_are_judged_where_the_horizon_follows_no_power_of_size(sweep_table):
+    table = sweep_table()
+    largest = table["width"] == table["width"].max()
+    made = forecast(
+        read_runs(table.assign(tokens=2e9 * (1 + 3 * largest)), size="width", tune="lr")
+    )
+    assert made.horizon.amount is None
+    assert judge(made, {"tokens": 8e9})[0].on_law is True

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import click
 import numpy as np
 import pandas as pd
 import pytest
@@ -216,3 +217,8 @@ def test_bad_input_is_one_message_and_exit_code_2(called, words, text, message):
 )
 def test_sizes_are_read_as_they_are_printed(text, size):
     assert parse_size(text, ["width"], largest={"width": 128.0}) == {"width": size}
+
+
+def test_a_multiple_is_of_a_size_column():
+    with pytest.raises(click.UsageError, match="multiple of the largest width, got '2x' for tok"):
+        parse_size("width=8x,tokens=2x", ["width"], largest={"width": 128.0})

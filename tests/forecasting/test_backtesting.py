@@ -206,6 +206,10 @@ def test_rules_start_at_the_fitted_sizes_and_cost_what_the_whole_sweep_says():
     ]
     assert costs.loc["constant", "mean_cost"] == pytest.approx(np.mean(of_constant))
     assert costs.loc["constant", "largest_cost"] == max(of_constant)
+    octaves = [r.octaves for h in tested.holdouts for r in h.rules if r.rule == "constant"]
+    assert costs.loc["constant", "rms_octaves"] == pytest.approx(
+        np.sqrt(np.mean(np.square(octaves)))
+    )
     assert costs.loc["constant", "n"] == len(tested.holdouts)
     assert costs.index[0] == "fitted"
     assert costs["mean_cost"].is_monotonic_increasing

@@ -55,3 +55,39 @@ def test_runs_that_did_not_finish_say_nothing():
     stopped = np.where(np.arange(8) == 5, 1e6, 2e9)
     status = np.where(np.arange(8) == 5, "pruned", "complete")
     assert found(tokens=stopped, status=status)["tokens"].amount == 2e9
+
+
+def test_a_decay_of_none_is_known_and_other_zeros_are_not():
+    settings = found(weight_decay=0.0, tokens=0.0, batch_size=0)
+    assert {role: s.amount for role, s in settings.items()} == {"decay": 0.0}
+    assert not settings["decay"].is_at({"width": 16.0}, 1.0)
+
+
+def test_the_likeliest_column_of_a_role_stands_alone():
+    settings = found(batch_size=64, global_batch_size=8, batch_size_tokens=65536, tokens=2e9)
+    assert settings["batch"].column == "batch_size_tokens"
+    made = Runs.from_frame(
+        pd.DataFrame({"width": WIDTHS, "loss": 2.0, "batch_size": 64, "batch_size_tokens": 65536}),
+        sizes=["width"],
+        tuned=[],
+    )
+    assert [setting.role for setting in settings_of(made)] == ["batch"]
+
+
+@pytest.mark.parametrize("column", ["steps", "max_steps", "tokens_per_param"])
+def test_what_says_how_long_runs_train_is_a_horizon_that_is_a_size(column):
+    amounts = np.repeat([1e3, 2e3, 4e3, 8e3], 2)
+    sizes = ("width", column)
+    of_sizes = found(sizes=sizes, **{column: amounts}, tokens=2e9, updates=10)
+    assert not of_sizes.keys() & {"tokens", "steps"}
+
+
+def test_two_sizes_do_not_tell_a_power():
+    width = np.repeat([16.0, 32.0], 4)
+    assert found(width=width, tokens=20 * width)["tokens"].amount is None
+    assert found(width=width, tokens=20.0)["tokens"].amount == 20.0
+
+
+def test_a_size_that_does_not_vary_has_no_power():
+    tokens = found(sizes=("width", "depth"), depth=4.0, tokens=lambda width: 20 * width)["tokens"]
+    assert (tokens.amount, tokens.powers) == (20.0, {"width": 1.0})

@@ -69,3 +69,38 @@ def test_it_is_unknown_without_one_of_its_parts(table, missing):
 def test_it_may_be_tuned_itself(table):
     made = extrap.forecast(table, let="tau", tune=["tau", "lr"])
     assert made.at(params=1.6e8, tokens=1.6e10).recommended["tau"] == pytest.approx(0.05, rel=0.15)
+
+
+def test_costs_are_those_of_the_moves_however_little_is_known(table):
+    """Beside what it costs not to know the optimum, .03 and more on average here."""
+    noisy = sweep(SIZES, decays=(-2.0, -1.0, 0.0, 1.0, 2.0), noise=0.02)
+    costs = extrap.forecast(noisy).timescale(params=1.6e9, tokens=2.56e11).octave_costs
+    assert costs["lr"] == pytest.approx(0.02, abs=0.01)
+    assert costs["weight_decay"] == pytest.approx(0.01, abs=0.01)
+
+
+def test_a_batch_in_sequences_is_none_in_tokens(table):
+    made = extrap.forecast(table.rename(columns={"batch_size_tokens": "batch_size"}))
+    assert made.timescale(params=1.6e8, tokens=1.6e10) is None
+
+
+def test_tokens_by_no_power_of_size_give_none():
+    decays = (-2.0, -1.0, 0.0, 1.0, 2.0)
+    sizes = [(1e7, 2e9), (3e7, 2e9), (1e8, 2e9), (3e8, 8e9)]
+    assert extrap.forecast(sweep(sizes, decays=decays)).timescale(6e8) is None
+
+
+def test_there_is_none_where_only_another_value_is_tuned():
+    table = sweep(grid(tokens=[2e9])).rename(columns={"lr": "warmup_steps"})
+    made = extrap.forecast(
+        table.assign(lr=0.01, weight_decay=0.1, batch_size_tokens=BATCH), tune="warmup_steps"
+    )
+    assert {setting.role for setting in made.settings} == {"tokens", "batch", "decay", "rate"}
+    assert made.timescale(3e8) is None
+
+
+def test_sizes_that_move_together_have_no_powers_of_their_own():
+    table = sweep([(n, 20 * n) for n in (1e7, 3e7, 1e8, 3e8)])
+    table = table.assign(weight_decay=0.1, batch_size_tokens=BATCH)
+    made = extrap.forecast(table, size=["params", "tokens"], fix={"lr.b1": -0.4, "c1": 0.34})
+    assert made.timescale(params=6e8, tokens=1.2e10).exponents == {}

@@ -33,6 +33,7 @@ ANALYSIS = Analysis(
         "Cost": "cost_page.cost_blocks",
         "Forecast": "page.forecast_blocks",
         "Plan": "plan_page.plan_blocks",
+        "Timescale": "horizon_page.timescale_blocks",
     },
     kinds={"STUDY": "study"},
     commands={

@@ -180,7 +180,8 @@ def _use(forecast: Forecast, row: AnswerRow, metric: str) -> str:
         what = " and the ".join(metric if n == "loss" else f"best {n}" for n in names)
         said.append(f"No forecast of the {what} at {where}: {why}")
     text = " ".join(f"{sentence}." for sentence in said if sentence)
-    return f"{text} {rules_sentence(forecast, row.point)}" if is_never_varied(row.point) else text
+    rules = rules_sentence(forecast, row.point) if is_never_varied(row.point) else ""
+    return f"{text} {rules}".rstrip()
 
 
 def outcome(row: AnswerRow, metric: str = "loss") -> str:

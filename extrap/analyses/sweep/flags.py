@@ -89,9 +89,10 @@ MEANINGS: dict[str, Meaning] = {
         "Do what the reason names: more seeds, a finer or wider grid, or more sizes.",
     ),
     NEVER_VARIED: (
-        "The target trains for another number of tokens, or steps, than every run of the sweep.",
-        "What a longer run changes was not measured: in published sweeps the best learning rate "
-        "falls with the tokens, or rises.",
+        "The target trains for another number of tokens, examples or steps than every run of the "
+        "sweep.",
+        "What a longer or shorter run changes was not measured: in published sweeps the best "
+        "learning rate falls with the tokens, or rises.",
         "Tune the small sizes at two other horizons; or ask for the horizon of the sweep.",
     ),
     "imprecise-loss": (

@@ -16,6 +16,7 @@ from extrap.records.numbers import (
     format_quantity,
     name_size,
 )
+from extrap.reporting.blocks import Block, Paragraph
 from extrap.reporting.tables import Table, dashed, tabulated
 
 RULE_NAMES = {
@@ -92,7 +93,9 @@ def rules_table(point: Point) -> Table:
             "octaves from the optimum": lambda rule: dashed(rule.octaves, _signed),
             "predicted extra loss": lambda rule: dashed(rule.expected_regret, format_cost),
         }
-    return tabulated(f"Known rules at {name_size(point.size)}", _in_order(point), columns)
+    title, is_several = f"Known rules at {name_size(point.size)}", len(point.tuned) > 1
+    note = "Each rule moves one value alone, the others stay." if is_several else ""
+    return tabulated(title, _in_order(point), columns, note=note)
 
 
 def _in_order(point: Point) -> list[RuleRegret]:
@@ -129,6 +132,11 @@ def timescale_sentences(timescale: Timescale | None) -> list[str]:
             f"against each other, at one timescale, {both_cost}."
         )
     return [" ".join(sentences)]
+
+
+def timescale_blocks(timescale: Timescale) -> list[Block]:
+    """What the timescale of the best values is, in Python and in a notebook."""
+    return [Paragraph(sentence) for sentence in timescale_sentences(timescale)]
 
 
 def _course(exponent: Measure) -> str:

@@ -97,3 +97,36 @@ def test_moves_along_a_timescale_are_told_by_their_cost():
     costs = {"lr": 0.02, "wd": 0.01, "lr and wd": 0.0001}
     (text,) = timescale_sentences(timescale(low=0, high=0, costs=costs))
     assert "An octave of lr alone costs 2.0 %, of wd alone 1.0 %" in text.replace("\u00a0", " ")
+
+
+def test_an_answer_without_rules_ends_without_a_blank():
+    made = extrap.forecast(sweep(grid(tokens=[2e9])).groupby("params", as_index=False).first())
+    answer, *_ = forecast_blocks(made, [made.at(**OTHER)])
+    assert answer.text.endswith("horizons.")
+
+
+@pytest.mark.parametrize(("decays", "is_noted"), [((0.0,), False), ((-1.0, 0.0, 1.0), True)])
+def test_rules_of_several_columns_are_for_one_at_a_time(decays, is_noted):
+    made = extrap.forecast(sweep(grid(tokens=[2e9]), decays=decays))
+    assert ("moves one value alone" in text_of(made, OTHER)) is is_noted
+
+
+def test_a_timescale_shows_itself():
+    shown = timescale(low=0, high=0.05)
+    assert "AdamW" in repr(shown)
+    assert "AdamW" in shown._repr_html_()
+
+
+def test_the_document_has_the_timescale_of_the_last_point_with_a_forecast():
+    table = sweep(grid(tokens=[2e9])).assign(weight_decay=0.1, batch_size_tokens=2**18)
+    forecast = extrap.forecast(table)
+    document = forecast.to_dict([{"params": 3e8}, OTHER])
+    assert document["timescale"]["size"] == {"params": 3e8}
+    assert "timescale" not in forecast.to_dict([OTHER])
+
+
+def test_the_table_of_rules_is_that_of_the_last_size(one_horizon):
+    sizes = [{**OTHER, "tokens": tokens} for tokens in (3e10, 3e11)]
+    text = text_of(one_horizon, *sizes)
+    assert "Known rules at params 300M, tokens 300B" in text
+    assert "Known rules at params 300M, tokens 30B" not in text

@@ -318,7 +318,7 @@ def measure_beyond(turns: tuple[float, float], random: np.random.Generator) -> d
     for beyond in RATIOS_BEYOND:
         off = random.choice([-1, 1]) * (half + math.log2(beyond)) / 2
         target = spread * middles[-1] + 2 + np.array([-off, off])
-        interval = optima.law(target + BASE).interval(LEVEL)
+        interval = optima.beyond(target + BASE)[0].interval(LEVEL)
         measured[f"held {beyond:g}"] = float(drawn.law(target)) in interval
     return measured
 

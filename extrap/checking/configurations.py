@@ -424,8 +424,9 @@ def _why_unjudged(expected: _AtSize, row: Mapping[str, Any]) -> str | None:
 def other_horizon(
     forecast: Forecast, row: Mapping[str, Any], size: Mapping[str, float]
 ) -> float | None:
-    """How long a finished run trained, where the sweep has another horizon at its size.
+    """How long a run trained, where the sweep has another horizon at its size.
 
+    A run that diverged may have stopped early: its horizon is another one where it is longer.
     Steps of another batch size are counted as those of the sweep's over the same data.
 
     Args:
@@ -434,7 +435,7 @@ def other_horizon(
         size: Its size.
     """
     horizon = forecast.horizon
-    if horizon is None or horizon.amount is None or row["status"] != "complete":
+    if horizon is None or horizon.amount is None or row["status"] not in ("complete", "diverged"):
         return None
     amount, times = _trained_for(horizon, row), 1.0
     if horizon.role == "steps":
@@ -442,7 +443,10 @@ def other_horizon(
         of_run = None if batch is None else known_number(row.get(batch.column))
         of_sweep = None if batch is None else batch.value(size)
         times = of_run / of_sweep if of_run and of_sweep else 1.0
-    return None if amount is None or horizon.is_at(size, times * amount) else amount
+    if amount is None or horizon.is_at(size, times * amount):
+        return None
+    of_sweep, is_diverged = horizon.value(size), row["status"] == "diverged"
+    return None if is_diverged and times * amount < (of_sweep or math.inf) else amount
 
 
 def _trained_for(horizon: Setting, row: Mapping[str, Any]) -> float | None:

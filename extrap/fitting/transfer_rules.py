@@ -52,8 +52,8 @@ class Rule(NamedTuple):
         tuned: A key of `TUNED_NAMES`, or `"any"`.
         constant: `A`; None for an anchored rule.
         exponents: Letter of a size → exponent.
-        others: Letter of another setting → exponent; only of anchored rules. A setting that the
-            runs do not name is taken to stay.
+        others: Letter of another setting → exponent; only of anchored rules. A batch that the
+            runs do not name is taken to stay; without a weight decay there is no such rule.
     """
 
     key: str
@@ -133,7 +133,8 @@ layers, full and no alignment, Everett et al. (2024), arXiv 2407.05872; 1 / √D
 OLMo-core's ladder; Bjorck et al. (2024), arXiv 2409.19913, which holds from 760M parameters on;
 Step Law, Li et al. (2025), arXiv 2503.04715, Eq. 1; DeepSeek LLM, Bi et al. (2024), arXiv
 2401.02954, Eq. 1, C = 6 N D without C; AdamW's timescale B / (η λ D) stays, Wang, Aitchison
-(2024), arXiv 2405.13698; or goes as (D / N)^−.527, and B as D^.383, Bergsma et al. (2025), arXiv
+(2024), arXiv 2405.13698, who set the weight decay by it; that the rate may do so at a fixed decay
+is our reading; or it goes as (D / N)^−.527, and B as D^.383, Bergsma et al. (2025), arXiv
 2505.13738."""
 OF_HORIZON = (
     "constant",
@@ -202,13 +203,26 @@ def values_over_horizons(
     if not abs(math.log(amount) - math.log(of_sweep)) <= MOST_RULE_LOG:
         return ()
     times = amount / of_sweep
-    roles_of_none = {setting.role for setting in settings if setting.amount == 0}
-    letters = {letter for letter, role in SETTING_OF_LETTER.items() if role in roles_of_none}
+    has_decay = any(s.role == "decay" and s.amount for s in settings) or any(
+        short_name(name).lower() in DECAY_NAMES for name in recommended
+    )
     return tuple(
         RuleValue(rule.key, name, value * times ** rule.exponents.get("D", 0.0))
         for name, value in recommended.items()
         for rule in RULES
-        if rule.key in OF_HORIZON and rule.is_for(name) and not letters & set(rule.others)
+        if rule.key in OF_HORIZON and rule.is_for(name) and (has_decay or "λ" not in rule.others)
+    )
+
+
+def without_repeats(said: Sequence[RuleValue]) -> tuple[RuleValue, ...]:
+    """Without anchored rules that move nothing where `constant` says the same."""
+    constant = {name: value for rule, name, value in said if rule == "constant"}
+    anchored = {rule.key for rule in RULES if rule.constant is None} - {"constant"}
+    return tuple(
+        row
+        for row in said
+        if row.rule not in anchored
+        or not math.isclose(row.value, constant.get(row.tuned, math.inf))
     )
 
 
@@ -239,30 +253,26 @@ def _values_of(
     anchor: tuple[Mapping[str, float], float] | None,
     moved: Mapping[str, float | None],
 ) -> list[RuleValue]:
-    """What each rule for a tuned column says that applies, those that only say `constant` once."""
+    """What each rule for a tuned column says that applies."""
     values = []
     for rule in RULES:
         if not rule.applies(tuple(size), name) or (rule.constant is None and anchor is None):
             continue
         factors = {letter: moved.get(letter, 1.0) for letter in rule.others}
-        if None in factors.values():
+        if None in factors.values() or ("λ" in factors and "λ" not in moved):
             continue
         if rule.is_beyond(size, *([] if anchor is None else [anchor[0]])):
             continue
         moves = {letter: factor for letter, factor in factors.items() if factor is not None}
-        value = rule.value(size, anchor, moves)
-        stays = anchor is not None and rule.constant is None and math.isclose(value, anchor[1])
-        if stays and rule.key != "constant":
-            continue
-        values.append(RuleValue(rule.key, name, value))
+        values.append(RuleValue(rule.key, name, rule.value(size, anchor, moves)))
     return values
 
 
 def _whole(size: Mapping[str, float], settings: Sequence[Setting]) -> dict[str, float]:
-    """A size with the tokens and the width that follow it, where it has none of its own."""
+    """A size with the tokens, width and parameters that follow it, where these are no columns."""
     whole = dict(size)
     for setting in settings:
-        value = setting.value(size) if setting.role in ("tokens", "width") else None
+        value = setting.value(size) if setting.role in ("tokens", "width", "params") else None
         if value is not None:
             whole.setdefault(setting.column, value)
     return whole

@@ -63,7 +63,7 @@ class SizeAxes:
             )
         return {columns[0]: value}
 
-    def apart(self, size: Mapping[str, float]) -> tuple[dict[str, float], float | None]:
+    def split_horizon(self, size: Mapping[str, float]) -> tuple[dict[str, float], float | None]:
         """A size without its horizon, and that horizon where the sweep never varied it.
 
         Tokens per parameter become tokens where the parameters are known.
@@ -125,17 +125,17 @@ class SizeAxes:
         assert self.horizon is not None
         column, of_sweep = self.horizon.column, self.horizon.value(size)
         if of_sweep is None:
-            was = f"{column} had one value at each size of the sweep and follows no power of size"
+            was = f"the sweep has one number of {column} at each size, without a clear trend"
         elif self.horizon.powers:
             was = (
                 f"{column} followed the size in every run of the sweep "
                 f"({format_quantity(of_sweep)} at {name_size(size)})"
             )
         else:
-            was = f"{column} was {format_quantity(of_sweep)} in every run of the sweep"
+            was = f"every run of the sweep has {column} {format_quantity(of_sweep)}"
         return (
-            f"{was}, which says nothing of {format_quantity(amount)}; tune the small sizes at two "
-            "other horizons"
+            f"{was}, so it does not show what {format_quantity(amount)} needs; tune the small "
+            "sizes at two other horizons"
         )
 
     def checked(self, size: Mapping[str, float]) -> dict[str, float]:
@@ -146,7 +146,7 @@ class SizeAxes:
                 the sweep never varied.
             TypeError: A value is no number.
         """
-        size, other_horizon = self.apart(size)
+        size, other_horizon = self.split_horizon(size)
         if other_horizon is not None:
             raise ValueError(f"{self.never_varied(size, other_horizon)}.")
         expected = ", ".join(self.columns)

@@ -133,7 +133,7 @@ def cost(
         "price": price,
     }
     values = _check(tuned, forecast.runs, **numbers)
-    point = forecast.point(forecast.sizes(at)[0])
+    point = forecast.point(forecast.one_size(at))
     if refused := [f"refused-{name}: {why}" for name, why in point.refusals.items()]:
         raise DataError(f"a cost needs the forecast of a tuned run, got {'; '.join(refused)}.")
     advised, loss = point.recommendation, point.loss

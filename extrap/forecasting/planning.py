@@ -170,7 +170,7 @@ def plan(
         raise TypeError(f"{argument('budget')} must be a number, got {budget!r}; give its amount.")
     if budget is not None:
         require_positive(argument("budget"), budget, "leave it out")
-    point = forecast.point(forecast.sizes(at)[0])
+    point = forecast.point(forecast.one_size(at))
     price = read_run_cost(forecast.runs, formula=cost, hours=hours, seconds=budget is None)
     sweep = _Sweep.of(forecast)
     target, now = point.size, _intervals(forecast, point.size)

@@ -46,6 +46,7 @@ def settings_of(runs: Runs) -> tuple[Setting, ...]:
         "decay": _named(names, DECAY_NAMES),
         "rate": _named(names, RATE_NAMES),
         "width": [c for c in names if kinds.get(c) == "width"],
+        "params": [c for c in names if kinds.get(c) == "params"],
     }
     of_sizes = {"tokens" if kinds.get(c) == "examples" else kinds.get(c) for c in runs.sizes}
     if of_sizes & {"tokens", "ratio"} or any(
@@ -80,7 +81,7 @@ def _named(columns: Sequence[str], likeliest: Sequence[str]) -> list[str]:
 
 
 def _setting(frame: pd.DataFrame, sizes: Sequence[str], role: str, column: str) -> Setting | None:
-    """How a column follows the sizes; None where it has no value, or several at one size."""
+    """How a column follows the sizes; None where it has no value, of a horizon also of several."""
     values = pd.to_numeric(frame[column], errors="coerce")
     if role == "decay" and (values == 0).all():
         return Setting(role=role, column=column, amount=0.0)
@@ -91,7 +92,8 @@ def _setting(frame: pd.DataFrame, sizes: Sequence[str], role: str, column: str) 
     by_size = logs.groupby([frame.loc[is_there, c].astype(float) for c in sizes])
     tolerance = math.log(ONE_AMOUNT)
     if (by_size.max() - by_size.min()).max() > tolerance:
-        return None
+        is_horizon = role in ("tokens", "steps")
+        return None if is_horizon else Setting(role=role, column=column, amount=None)
     means = by_size.mean()
     y = means.to_numpy()
     if np.ptp(y) <= tolerance:

@@ -49,6 +49,7 @@ from extrap.fitting.transfer_rules import (
     cost_of_rules,
     values_of_rules,
     values_over_horizons,
+    without_repeats,
 )
 from extrap.forecasting.asked_sizes import AnySizes, SizeAxes, path_to
 from extrap.forecasting.settings import settings_of
@@ -172,7 +173,7 @@ class Forecast(Shown):
             >>> made.at(1024) == made.at(width=1024)
             True
         """
-        size, other_horizon = self._axes.apart(self._axes.named(value, size))
+        size, other_horizon = self._axes.split_horizon(self._axes.named(value, size))
         checked = self._axes.checked(size)
         if other_horizon is not None:
             return self._never_varied(checked, other_horizon)
@@ -272,7 +273,7 @@ class Forecast(Shown):
             recommendation=advised,
             transfer=values.keep(self.optima),
             kept_smallest=values.keep(self.optima, from_largest=False),
-            rules=cost_of_rules(values, self.rule_values(size, advised.tuned)),
+            rules=cost_of_rules(values, without_repeats(self.rule_values(size, advised.tuned))),
         )
         return with_values, doubts
 
@@ -572,13 +573,24 @@ class Forecast(Shown):
         """
         return [self._axes.checked(size) for size in self._axes.several(at)]
 
-    def named_sizes(self, at: AnySizes) -> list[dict[str, float]]:
-        """The same by their names, before it is known whether `at` takes them.
+    def unchecked_sizes(self, at: AnySizes) -> list[dict[str, float]]:
+        """One or several sizes by their names, which `at` may refuse.
 
         Raises:
             ValueError: A number where there are several size columns.
         """
         return self._axes.several(at)
+
+    def one_size(self, at: AnySizes) -> dict[str, float]:
+        """As `sizes`, of a single one.
+
+        Raises:
+            ValueError: Several are given; or as `at`.
+        """
+        sizes = self.sizes(at)
+        if len(sizes) != 1:
+            raise ValueError(f"{argument('at')} takes one size here, got {len(sizes)}.")
+        return sizes[0]
 
     @one_thread
     def frame(self, sizes: AnySizes | None = None) -> pd.DataFrame:
@@ -651,7 +663,7 @@ class Forecast(Shown):
         """
         from extrap.analyses.sweep.answer import answered_document
 
-        return answered_document(self, () if sizes is None else self.named_sizes(sizes))
+        return answered_document(self, () if sizes is None else self.unchecked_sizes(sizes))
 
     def default_targets(self) -> list[dict[str, float]]:
         """Twice, four and eight times the largest fitted size, all size columns together."""
@@ -832,10 +844,22 @@ def _completed(fitted: Forecast) -> Forecast:
     posterior = None if fitted.loss_model is None else fitted.loss_model.posterior
     is_undertrained = isinstance(posterior, JointPosterior) and has_undertrained(posterior)
     flags = [Flag("undertrained-runs")] * is_undertrained
+    flags += _irregular_horizon(fitted)
     flags += [Flag(code, name) for name, law in fitted.tuned_laws.items() for code in law.flags]
     if (values := fitted.values_at(fitted.optima[-1].size)) is not None:
         flags += flat_flags(values, fitted.runs)
     return replace(fitted, flags=(*fitted.flags, *flags), curves=_curves(fitted))
+
+
+def _irregular_horizon(fitted: Forecast) -> list[Flag]:
+    """A flag where tokens, or steps, are one number at each size and follow no power of it."""
+    horizon = fitted.horizon
+    if horizon is None or horizon.amount is not None:
+        return []
+    frame = fitted.runs.complete().to_frame()
+    amounts = pd.to_numeric(frame[horizon.column], errors="coerce")
+    ends = " to ".join(map(format_quantity, (amounts.min(), amounts.max())))
+    return [Flag("follows-size", f"{horizon.column} goes from {ends} over the sizes")]
 
 
 def _curves(fitted: Forecast) -> ReferenceCurves | None:

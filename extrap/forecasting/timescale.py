@@ -16,8 +16,10 @@ from extrap.reading.names import STEP_COUNT_NAMES, kind_of, known_name, short_na
 from extrap.records import Interval, Measure, Shown
 from extrap.records.settings import Setting
 
-MOST_EXPONENT = 0.1
-"""Power of a size up to which a timescale is said to stay: a fifth over a factor of ten."""
+KEPT_OCTAVES, N_KEPT_VALUES = 4.0, 17
+"""Octaves about the best value, and values, among which the best is sought beside a kept one."""
+LARGEST_CONSTANT_EXPONENT = 0.1
+"""Power of a size up to which a timescale is said to stay: a quarter over a factor of ten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -37,6 +39,9 @@ class Timescale(Shown):
         octave_costs: What twice and half of it costs on average, log excess over the best values:
             of the learning rate alone, of the weight decay alone, and of both so that the
             timescale stays; empty unless both are tuned.
+        kept_costs: What is lost, log excess over the best values, if the timescale of the smallest
+            size is kept and the rate tuned along it, if its rate is kept and the weight decay
+            tuned, or its weight decay and the rate tuned; empty unless both are tuned.
 
     References:
         Wang, Aitchison (2024), How to set AdamW's weight decay as you scale model and dataset
@@ -49,6 +54,7 @@ class Timescale(Shown):
     value: Measure
     exponents: Mapping[str, Measure]
     octave_costs: Mapping[str, float]
+    kept_costs: Mapping[str, float]
 
 
 class _Factor(NamedTuple):
@@ -87,6 +93,7 @@ def timescale_of(
     there = _logs(factors, values.draws.optimum[:, None, :], target, sizes)
     if of_sizes is None or there is None:
         return None
+    smallest = int(np.argmin(surface.log_sizes.sum(axis=1)))
     return Timescale(
         formula=_formula(factors),
         size=dict(values.size),
@@ -94,6 +101,9 @@ def timescale_of(
         value=_measure(2.0 ** there[:, 0], values.level),
         exponents=_exponents(of_sizes, surface.log_sizes, sizes, values.level),
         octave_costs=_octave_costs(factors, values),
+        kept_costs=_kept_costs(
+            factors, values, of_sizes[:, smallest], there[:, 0], surface.optima[:, smallest]
+        ),
     )
 
 
@@ -193,3 +203,37 @@ def _octave_costs(factors: Sequence[_Factor], values: TunedValues) -> dict[str, 
     at_best = cost(0, 0, (0,))
     moves = {rate: (1, 0), decay: (0, 1), f"{rate} and {decay}": (1, -1)}
     return {name: max(cost(*move) - at_best, 0.0) for name, move in moves.items()}
+
+
+def _kept_costs(
+    factors: Sequence[_Factor], values: TunedValues, of_sizes: Array, there: Array, first: Array
+) -> dict[str, float]:
+    """The least mean cost with the smallest size's timescale, rate or decay.
+
+    Args:
+        factors: Of the timescale.
+        values: At the size.
+        of_sizes: log2 of the timescale at the smallest size, (n,).
+        there: At the size, (n,).
+        first: Optima of the smallest size, log2, (n, D).
+    """
+    pair = [f for f in factors if f.tuned is not None and f.power < 0]
+    if len(pair) < 2:
+        return {}
+    names, columns = [f.column for f in pair], np.array([f.tuned or 0 for f in pair])
+    best, start = values.optimum[columns], np.median(first[:, columns], axis=0)
+    of_both = float(np.median(there + values.draws.optimum[:, columns].sum(axis=1)))
+    kept_sum = of_both - float(np.median(of_sizes))
+    steps = np.linspace(-KEPT_OCTAVES, KEPT_OCTAVES, N_KEPT_VALUES)
+    rates, decays = best[:, None] + steps
+    tries = {
+        "timescale": np.column_stack([rates, kept_sum - rates]),
+        names[0]: np.column_stack([np.full(len(steps), start[0]), decays]),
+        names[1]: np.column_stack([rates, np.full(len(steps), start[1])]),
+    }
+
+    def cost(logs: Array) -> float:
+        return values.penalty(dict(zip(names, (2.0**logs).tolist(), strict=True)))[0]
+
+    at_best = cost(best)
+    return {name: max(min(map(cost, pairs)) - at_best, 0.0) for name, pairs in tries.items()}

@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 import pandas as pd
 
-from extrap.errors import DataError, argument, shown, without_password
+from extrap.errors import Choice, DataError, argument, shown, without_password
 from extrap.expressions import parse_definition
 from extrap.reading.cells import is_empty, marked_notes, read_numbers
 from extrap.reading.columns import (
@@ -47,7 +47,7 @@ from extrap.reading.replicates import count_notes, read_seeds, without_copies
 from extrap.reading.request import Request, Where
 from extrap.reading.roles import Parts, infer_parts, sentence
 from extrap.reading.selecting import (
-    expanded,
+    formula_text,
     is_one_value,
     selected_rows,
     with_definitions,
@@ -227,7 +227,8 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
         ignored = pooled = request.ignore
         if not may_mix:
             ends = filter(is_progress, map(str, runs.to_frame())) if request.partial else ()
-            determined = _determined(runs, expanded(request.let, have, contents.where))
+            formulas = [formula_text(text, have, contents.where) for text in request.let]
+            determined = _fixed_by_formulas(runs, formulas)
             may_vary = (*ignored, *ends, *determined)
             is_untuned = tuned is not None and not runs.tuned
             pooled = refuse_mixtures(runs, ignored=may_vary, is_untuned=is_untuned)
@@ -332,14 +333,27 @@ def _opened(source: Any, request: Request) -> tuple[Contents, Request, list[str]
     return contents, request, [*contents.notes, *notes, *where_notes], [*as_read, *unit_notes]
 
 
-def _determined(runs: Runs, let: Iterable[str]) -> tuple[str, ...]:
-    """Columns that follow from the sizes and tuned values by a formula: the one that is left."""
+def _fixed_by_formulas(runs: Runs, formulas: Iterable[str]) -> tuple[str, ...]:
+    """Columns that follow from the sizes and tuned values by a formula.
+
+    Raises:
+        DataError: A tuned column itself follows from the sizes and the others.
+    """
     played, frame, columns = {*runs.sizes, *runs.tuned}, runs.to_frame(), list[str]()
-    for text in let:
+    for text in formulas:
         name, formula = parse_definition(text)
-        left = [c for c in formula.names if c not in played and c in frame]
-        left = [c for c in left if frame[c].nunique() > 1]
-        if name in played and len(left) == 1:
+        varied = [c for c in formula.names if c in frame and frame[c].nunique() > 1]
+        left = [c for c in varied if c not in played]
+        if name in runs.tuned and not left:
+            others = [c for c in runs.tuned if c != name and c in varied]
+            raise DataError(
+                f"{name} follows from {' and '.join(varied)}, so not all of them can be tuned; "
+                "leave one out:",
+                [Choice({"tune": [c for c in runs.tuned if c != out]}) for out in (*others, name)],
+            )
+        if name not in played and not left:
+            columns.append(name)
+        elif name in played and len(left) == 1:
             columns += left
     return tuple(columns)
 
@@ -367,8 +381,8 @@ def _applicable(contents: Contents, request: Request) -> tuple[Request, list[str
         else:
             rename[old] = new
             have.append(new)
-    for text in expanded(request.let, have, contents.where):
-        name, formula = parse_definition(text)
+    for text in request.let:
+        name, formula = parse_definition(formula_text(text, have, contents.where))
         is_there = name in have and name not in formula.names
         if text in optional and (is_there or any(map(lacks, formula.names))):
             unused.append(text)

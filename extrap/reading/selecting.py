@@ -30,8 +30,8 @@ TAU = "tau"
 """Name, alone in the place of a formula, of AdamW's timescale as a share of the run."""
 
 
-def expanded(texts: Iterable[str], have: Sequence[str], where: str) -> tuple[str, ...]:
-    """Formulas, with that of a timescale in the place of `tau`.
+def formula_text(text: str, have: Sequence[str], where: str) -> str:
+    """A formula as it is, that of a timescale in the place of `tau`.
 
     `tau = batch / (lr * weight_decay * tokens)`, the batch in tokens; or of steps,
     `tau = 1 / (lr * weight_decay * steps)`. It has no unit: 1 is the whole run.
@@ -43,10 +43,10 @@ def expanded(texts: Iterable[str], have: Sequence[str], where: str) -> tuple[str
         Wang, Aitchison (2024), arXiv 2405.13698, Eq. 4; Bergsma et al. (2025), arXiv 2505.13738.
 
     Example:
-        >>> expanded(["tau"], ["lr", "wd", "steps", "loss"], "runs.csv")
-        ('tau = 1 / (lr * wd * steps)',)
+        >>> formula_text("tau", ["lr", "wd", "steps", "loss"], "runs.csv")
+        'tau = 1 / (lr * wd * steps)'
     """
-    return tuple(_timescale(have, where) if text.strip() == TAU else text for text in texts)
+    return _timescale(have, where) if text.strip() == TAU else text
 
 
 def _timescale(have: Sequence[str], where: str) -> str:
@@ -90,9 +90,9 @@ def with_definitions(table: pd.DataFrame, texts: Iterable[str], where: str) -> p
         DataError: It replaces a column by another one, or speaks of one that is missing or holds
             no numbers.
     """
-    for text in expanded(texts, list(map(str, table.columns)), where):
-        name, formula = parse_definition(text)
+    for text in texts:
         have = [str(c) for c in table.columns]
+        name, formula = parse_definition(formula_text(text, have, where))
         if name in have and name not in formula.names:
             raise DataError(
                 f"a definition makes a new column, {where} has {name!r} already; choose another "

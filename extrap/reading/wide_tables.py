@@ -178,7 +178,7 @@ def _check_repeats(
     if seeds:
         is_sweep = table.duplicated([*of, *seeds]).any()
     else:
-        is_sweep = (table.groupby([*of])[[*best]].nunique() > 1).any(axis=1).all()
+        is_sweep = (table.groupby([*of])[[*best]].nunique() > 1).any(axis=1).mean() > 0.5
     if is_sweep:
         raise DataError(
             f"a table of best values has one row per size, or one per size and seed, {where} has "

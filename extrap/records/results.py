@@ -351,8 +351,15 @@ class Point(Encoded):
         return self._reasons(REFUSED)
 
     @property
+    def is_never_varied(self) -> bool:
+        """Whether it is at a horizon that the sweep never varied."""
+        return any(flag.code == NEVER_VARIED for flag in map(Flag, self.flags))
+
+    @property
     def confidence(self) -> Confidence:
         """High, medium or low, with its reason: a function of the other fields alone."""
+        if self.is_never_varied:
+            return Confidence("low", "nothing is forecast at a horizon that was never varied")
         advised = self.recommendation
         return grade(
             refusals=self.refusals,

@@ -1,4 +1,4 @@
-"""Settings of a sweep that have one value at each size, such as the tokens of every run."""
+"""Settings of a sweep that follow its sizes, such as the tokens of every run."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ ONE_AMOUNT = 1.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A column of the runs that has one value at each size: `amount · Π size^power`.
+    """A column of the runs that is no size and not tuned: `amount · Π size^power`.
 
     Attributes:
-        role: What it is: `tokens` (or examples), `steps`, `batch`, `decay`, `rate` or `width`.
+        role: What it is: `tokens` (or examples), `steps`, `batch`, `decay`, `rate`, `width`
+            or `params`.
         column: Its name.
-        amount: The factor; None where the values follow no powers of the sizes; 0 of a decay that
-            no run has.
+        amount: The factor; None where the values follow no powers of the sizes, or are several
+            at one size; 0 of a decay that no run has.
         powers: Size column → power; empty where all runs have one value.
     """
 

@@ -409,7 +409,8 @@ def test_a_run_at_another_horizon_is_not_judged(sweep_table, tokens, on_law):
     made = forecast(read_runs(sweep_table().assign(tokens=2e9), size="width", tune="lr"))
     (verdict,) = judge(made, {"loss": 0.82 * LOSS, "tokens": tokens})
     assert verdict.on_law is on_law
-    assert ("never varied" in verdict.advice) is (on_law is None)
+    assert ("does not show what that changes" in verdict.advice) is (on_law is None)
+    assert (verdict.predicted is None) is (on_law is None)
 
 
 def test_seeds_at_several_horizons_are_no_replicates(sweep_table):
@@ -461,3 +462,13 @@ def test_runs_are_judged_where_the_horizon_follows_no_power_of_size(sweep_table)
     )
     assert made.horizon.amount is None
     assert judge(made, {"tokens": 8e9})[0].on_law is True
+
+
+@pytest.mark.parametrize(("tokens", "on_law"), [(3e11, None), (1e9, False)])
+def test_a_run_that_diverged_on_its_way_to_a_longer_horizon_is_not_judged(
+    sweep_table, tokens, on_law
+):
+    """A shorter one may have ended early."""
+    made = forecast(read_runs(sweep_table().assign(tokens=2e9), size="width", tune="lr"))
+    (verdict,) = judge(made, {"loss": math.nan, "status": "diverged", "tokens": tokens})
+    assert verdict.on_law is on_law

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from extrap.fitting.transfer_rules import RULES, cost_of_rules, values_of_rules
+from extrap.fitting.transfer_rules import RULES, cost_of_rules, values_of_rules, without_repeats
 from extrap.records import Estimate, Interval
 from extrap.records.settings import Setting
 from tests.checking.byhand import LARGE, by_hand, lr_at, optimum
@@ -103,10 +103,12 @@ def test_a_constant_timescale_follows_what_else_moves():
 
 def test_a_fixed_setting_moves_a_timescale_as_it_follows_the_size():
     """The batch grows as the root of the parameters: tenfold."""
-    batch = setting("batch", "batch_size", 1.0, params=0.5)
-    assert said(settings=[batch], lr=0.01)["constant_timescale", "lr"] == pytest.approx(0.001)
+    batch, decay = setting("batch", "batch_size", 1.0, params=0.5), setting("decay", "wd", 0.1)
+    rule = "constant_timescale", "lr"
+    assert said(settings=[batch, decay], lr=0.01)[rule] == pytest.approx(0.001)
     unknown = setting("batch", "batch_size", None)
-    assert ("constant_timescale", "lr") not in said(settings=[unknown], lr=0.01)
+    assert rule not in said(settings=[unknown, decay], lr=0.01)
+    assert rule not in said(settings=[batch], lr=0.01)
 
 
 def test_power_lines_lets_the_timescale_fall_with_tokens_per_parameter():
@@ -121,4 +123,9 @@ def test_tokens_that_follow_the_size_move_rules_too_and_constant_ones_none():
     rules = said(size, small, [tied], lr=0.01)
     assert rules["inverse_root_tokens", "lr"] == pytest.approx(0.001)
     constant = setting("tokens", "tokens", 2e9)
-    assert ("inverse_root_tokens", "lr") not in said(size, small, [constant], lr=0.01)
+    rules = said(size, small, [constant], lr=0.01)
+    assert rules["inverse_root_tokens", "lr"] == pytest.approx(0.01)
+    whole = values_of_rules(size, [optimum_at(small, lr=0.01)], {}, [constant])
+    assert {rule.rule for rule in without_repeats(whole)} == {
+        *("constant", "bjorck", "step_law_lr", "deepseek_lr")
+    }

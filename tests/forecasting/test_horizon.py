@@ -5,7 +5,7 @@ import pytest
 import extrap
 from extrap.errors import DataError
 from extrap.forecasting.documents import load_forecast, save_forecast
-from tests.forecasting.horizons import PARAMS, best_lr, grid, sweep
+from tests.forecasting.horizons import best_lr, grid, sweep
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def test_nothing_is_forecast_at_a_horizon_that_was_never_varied(one_horizon, tok
     assert point.tuned["lr"].value is None
     assert set(point.refusals) == {"loss", "lr"}
     assert point.confidence.level == "low"
-    assert "tokens was 2B in every run" in point.refusals["lr"]
+    assert "every run of the sweep has tokens 2B" in point.refusals["lr"]
 
 
 def test_the_horizon_of_the_sweep_may_be_named_and_changes_nothing(one_horizon):
@@ -61,7 +61,7 @@ def test_tokens_that_followed_the_parameters_are_those_of_any_size(tied):
 
 
 def test_known_rules_start_at_what_the_sweep_says_of_the_size(one_horizon):
-    """Over 100 times the tokens by powers of −1/2, −.32, .307, −1 and 0."""
+    """Over 100 times the tokens by powers of −1/2, −.32, .307 and 0."""
     value = one_horizon.at(3e8).recommended["lr"]
     rules = {rule.rule: rule for rule in one_horizon.at(params=3e8, tokens=2e11).rules}
     powers = {
@@ -69,7 +69,6 @@ def test_known_rules_start_at_what_the_sweep_says_of_the_size(one_horizon):
         "inverse_root_tokens": -0.5,
         "bjorck_tokens": -0.32,
         "step_law_tokens": 0.307,
-        "constant_timescale": -1.0,
     }
     assert {key: rule.value for key, rule in rules.items()} == pytest.approx(
         {key: value * 100**power for key, power in powers.items()}
@@ -86,7 +85,7 @@ def test_no_other_answer_takes_a_horizon_for_that_of_the_sweep(one_horizon, ask)
         "plan": lambda: extrap.plan(one_horizon, at=size),
         "timescale": lambda: one_horizon.timescale(**size),
     }
-    with pytest.raises((ValueError, DataError), match="tokens was 2B in every run"):
+    with pytest.raises((ValueError, DataError), match="every run of the sweep has tokens 2B"):
         asked[ask]()
 
 
@@ -113,7 +112,6 @@ def test_a_horizon_is_positive_and_finite(one_horizon, tokens):
 def test_a_name_that_is_neither_size_nor_horizon_is_an_error(one_horizon):
     with pytest.raises(ValueError, match="exactly the size column"):
         one_horizon.at(params=3e8, depth=12)
-    assert min(PARAMS) == one_horizon.optima[0].size["params"]
 
 
 @pytest.mark.parametrize(("tokens", "is_given"), [(1e9, True), (1.05e9, True), (3e11, False)])
@@ -170,9 +168,11 @@ def test_rules_are_left_out_where_no_float_holds_them(one_horizon, tokens):
 
 def test_tokens_by_no_power_of_size_are_not_said_to_follow_it():
     sizes = [(1e7, 2e9), (3e7, 2e9), (1e8, 2e9), (3e8, 8e9)]
-    point = extrap.forecast(sweep(sizes)).at(params=3e8, tokens=9e9)
+    made = extrap.forecast(sweep(sizes))
+    point = made.at(params=3e8, tokens=9e9)
     assert (point.loss, point.rules) == (None, ())
-    assert "follows no power of size" in point.refusals["loss"]
+    assert "without a clear trend" in point.refusals["loss"]
+    assert "follows-size: tokens goes from 2B to 8B over the sizes" in made.at(1e9).flags
 
 
 def test_without_weight_decay_no_rule_keeps_its_timescale():
@@ -241,3 +241,22 @@ def test_a_width_that_follows_the_parameters_has_its_rule():
     made = extrap.forecast(table.assign(width=table["params"] ** 0.5), size="params")
     rules = {rule.rule: rule.value for rule in made.at(1e9).rules}
     assert rules["inverse_width"] == pytest.approx(rules["constant"] / 10)
+
+
+def test_a_constant_timescale_is_a_rule_where_weight_decay_is_known():
+    """Of the rate, at its weight decay; one that varies within a size is no constant."""
+    table = sweep(grid(tokens=[2e9]))
+    fixed = extrap.forecast(table.assign(weight_decay=0.1))
+    rules = {rule.rule: rule.value for rule in fixed.at(params=3e8, tokens=2e11).rules}
+    assert rules["constant_timescale"] == pytest.approx(rules["constant"] / 100)
+    varied = sweep(grid(tokens=(5e8, 4e9)), decays=(-1.0, 0.0, 1.0))
+    made = extrap.forecast(varied, tune="lr", ignore="weight_decay")
+    rules = {rule.rule for rule in made.at(params=1e8, tokens=8e9).rules}
+    assert "constant" in rules
+    assert "constant_timescale" not in rules
+
+
+@pytest.mark.parametrize("ask", [extrap.cost, extrap.plan])
+def test_one_size_is_asked_for_at_a_time(one_horizon, ask):
+    with pytest.raises(ValueError, match="takes one size here, got 2"):
+        ask(one_horizon, at=[{"params": 3e8}, {"params": 6e8}])

@@ -1,6 +1,5 @@
 """AdamW's timescale of the best values, of a sweep in which it stays."""
 
-import numpy as np
 import pytest
 
 import extrap
@@ -55,15 +54,23 @@ def test_a_fixed_weight_decay_of_each_size_counts(table):
     assert timescale.octave_costs == {}
 
 
-@pytest.mark.parametrize("missing", ["weight_decay", "batch_size_tokens"])
-def test_it_is_unknown_without_one_of_its_parts(table, missing):
-    part = table[np.isclose(table["weight_decay"].rank(pct=True), 0.5, atol=0.5)]
-    made = extrap.forecast(
-        part.drop(columns=missing),
-        tune="lr",
-        ignore=["weight_decay"] * (missing != "weight_decay"),
-    )
-    assert made.timescale(params=1.6e8, tokens=1.6e10) is None
+@pytest.mark.parametrize("missing", ["", "weight_decay", "batch_size_tokens"])
+def test_it_is_unknown_without_one_of_its_parts(missing):
+    table = sweep(SIZES).assign(batch_size_tokens=BATCH, weight_decay=0.1)
+    made = extrap.forecast(table.drop(columns=missing or []))
+    timescale = made.timescale(params=1.6e8, tokens=1.6e10)
+    assert (timescale is None) is bool(missing)
+
+
+def test_keeping_it_loses_nothing_where_it_stays_and_a_kept_value_its_distance(forecast):
+    """From the smallest size on the rate falls by .4 · 4 + .2 · 3 octaves, decay by their sum."""
+    costs = forecast.timescale(params=1.6e8, tokens=4e9).kept_costs
+    octaves = 0.4 * 4 + 0.2 * 3
+    # .01 u² + .01 (u + v)² with u = octaves, v = −u the best then
+    assert costs["timescale"] < 0.001
+    assert costs["lr"] == pytest.approx(0.01 * octaves**2, rel=0.2)
+    # of decay v is off by octaves − 3: u = −v / 2 is best, .01 v² / 2 is left
+    assert costs["weight_decay"] == pytest.approx(0.005 * (octaves - 3) ** 2, abs=0.002)
 
 
 def test_it_may_be_tuned_itself(table):

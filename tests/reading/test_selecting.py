@@ -4,7 +4,7 @@ import pytest
 
 from extrap import read_runs
 from extrap.errors import DataError
-from extrap.reading.selecting import expanded
+from extrap.reading.selecting import formula_text
 from tests.forecasting.horizons import grid, sweep
 
 WHERE = "runs.csv"
@@ -25,16 +25,16 @@ WHERE = "runs.csv"
     ],
 )
 def test_tau_is_written_in_the_columns_of_the_table(columns, formula):
-    assert expanded([" tau "], columns, WHERE) == (formula,)
+    assert formula_text(" tau ", columns, WHERE) == formula
 
 
 def test_other_formulas_stay():
-    assert expanded(["tau = lr * wd", "x = lr"], [], WHERE) == ("tau = lr * wd", "x = lr")
+    assert formula_text("tau = lr * wd", [], WHERE) == "tau = lr * wd"
 
 
 def test_what_is_missing_is_named():
     with pytest.raises(DataError, match="no weight_decay and no steps"):
-        expanded(["tau"], ["lr", "tokens", "batch_size"], WHERE)
+        formula_text("tau", ["lr", "tokens", "batch_size"], WHERE)
 
 
 @pytest.mark.parametrize("prefix", ["", "config."])

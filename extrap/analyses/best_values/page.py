@@ -27,7 +27,8 @@ FAR_RATIO, FEW_SIZES = 8.0, 4
 def best_values_blocks(best: BestValues, sizes: Sequence[Mapping[str, float]] = ()) -> list[Block]:
     """The answer, and of each tuned column one row per size of the table or of those asked for."""
     targets = [best.design.completed(size) for size in sizes] or best.targets()
-    rows = [(size, best.at(**size)) for size in (*best.sizes, *targets)]
+    sizes = [*best.sizes, *targets]
+    rows = list(zip(sizes, best.at_each(sizes), strict=True))
     return [
         best_values_answer(best, targets),
         *(_table(best, name, rows) for name in best.laws),
@@ -78,7 +79,7 @@ def best_values_answer(best: BestValues, sizes: Sequence[Mapping[str, float]]) -
     laws = "; ".join(_law_text(name, law) for name, law in best.laws.items())
     text = (
         f"At {_size_text(size)} use {used}: {laws}.{_theory_text(best)}{_held_text(best)} The "
-        "table has no losses, and nothing is said of them."
+        "table has no losses, so no loss is forecast."
     )
     ratio = extrapolation_ratio(size, best.sizes)
     is_low = ratio > FAR_RATIO or len(best.sizes) < FEW_SIZES

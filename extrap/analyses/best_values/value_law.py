@@ -116,33 +116,44 @@ class BestValues(Shown):
         """
         if value is not None:
             size = {**dict.fromkeys(self.columns[:1], value), **size}
-        target = self.design.locate(size)
-        return {name: self._estimate(name, target) for name in self.laws}
+        return self.at_each([size])[0]
 
-    def _estimate(self, tuned: str, target: Array) -> Estimate:
-        law, optima = self.laws[tuned], self._optima(tuned)
-        octaves = optima.law(target)
-        log_value = math.log(2) * octaves.quantile(0.5)
-        if abs(log_value) > LARGEST_LOG_VALUE:
-            raise ValueError(
-                f"the law of {tuned} leaves the range of numbers; ask for a nearer size."
-            )
-        return Estimate(
-            value=math.exp(log_value),
-            se=math.exp(log_value) * math.log(2) * octaves.sd,
-            ci=self._interval(octaves),
-            pi=self._interval(optima.optimum(target, reading_variance(law.spacing))),
-        )
+    def at_each(self, sizes: Sequence[Mapping[str, float]]) -> list[dict[str, Estimate]]:
+        """As `at`, of several sizes.
+
+        Args:
+            sizes: Size column → size, each.
+
+        Raises:
+            ValueError: As `at`.
+            DataError: As `at`.
+        """
+        targets = [self.design.locate(size) for size in sizes]
+        columns = {name: self._estimates(name, targets) for name in self.laws}
+        return [{name: columns[name][i] for name in self.laws} for i in range(len(targets))]
+
+    def _estimates(self, tuned: str, targets: Sequence[Array]) -> list[Estimate]:
+        law = self.laws[tuned]
+        error = reading_variance(law.spacing)
+        optima, estimates = optima_of(self.design, np.log2(law.values), error), []
+        for target in targets:
+            octaves, optimum = optima.beyond(target, error)
+            log_value = math.log(2) * octaves.quantile(0.5)
+            if abs(log_value) > LARGEST_LOG_VALUE:
+                raise ValueError(
+                    f"the law of {tuned} leaves the range of numbers; ask for a nearer size."
+                )
+            value = math.exp(log_value)
+            ci, pi = self._interval(octaves), self._interval(optimum)
+            se = value * math.log(2) * octaves.sd
+            estimates.append(Estimate(value=value, se=se, ci=ci, pi=pi))
+        return estimates
 
     def _interval(self, octaves: NormalMixture) -> Interval:
         low, high = (
             math.log(2) * octaves.quantile(0.5 + sign * self.level / 2) for sign in (-1, 1)
         )
         return Interval.around_log((low + high) / 2, (high - low) / 2)
-
-    def _optima(self, tuned: str) -> KnownOptima:
-        law = self.laws[tuned]
-        return optima_of(self.design, np.log2(law.values), reading_variance(law.spacing))
 
     def to_dict(self, sizes: Sequence[Mapping[str, float]] = ()) -> dict[str, Any]:
         """What `extrap forecast --json` prints of it, in plain JSON types.
@@ -153,7 +164,8 @@ class BestValues(Shown):
         from extrap.analyses.best_values.page import best_values_answer
 
         targets = [self.design.completed(size) for size in sizes] or self.targets()
-        points = [{**size, **self.at(**size)} for size in targets]
+        pairs = zip(targets, self.at_each(targets), strict=True)
+        points = [{**size, **estimates} for size, estimates in pairs]
         answer = best_values_answer(self, targets).plain
         return document(self, **self._of_one_column(), answer=answer, points=points)
 

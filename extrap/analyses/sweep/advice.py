@@ -61,9 +61,9 @@ ADVICE = {
     "pruned": "The run was pruned and has no final loss, so it cannot be judged.",
     "below-sweep": "{below_sweep} Laws are not extrapolated downwards, so the run cannot be "
     "judged.{other_unit_below}",
-    "other-horizon": "The run has {horizon}, the sweep {horizon_of_sweep}, at this size. What "
-    "that changes was never varied, so the run cannot be judged. Tune the small sizes at that "
-    "horizon too.",
+    "other-horizon": "The run has {horizon}, the sweep {horizon_of_sweep}, at this size. The "
+    "sweep does not show what that changes, so the run cannot be judged. Tune the small sizes at "
+    "that horizon too.",
     "loss-refused": "The forecast of the loss is refused here: {refusal}.",
     "on-law": "On the law: nothing to do.",
     **dict.fromkeys(

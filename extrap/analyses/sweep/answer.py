@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from extrap.analyses.sweep.flags import MEANINGS
-from extrap.analyses.sweep.horizon_page import is_never_varied, rules_sentence, whole_size
+from extrap.analyses.sweep.horizon_page import rules_sentence, whole_size
 from extrap.analyses.sweep.judged_groups import (
     RunGroup,
     group_at_forecast,
@@ -91,13 +91,14 @@ def answer_row(forecast: Forecast, point: Point, groups: Sequence[RunGroup] = ()
     """A point of the forecast beside what was seen there."""
     group = group_at_forecast(groups, point)
     observed = group.mean_loss if group else None
+    is_compared = group is not None and group.verdicts[0].predicted is not None
     return AnswerRow(
         size=point.size,
         point=point,
         group=group,
         observed=observed,
         observed_se=group.loss_se(forecast.noise.log_sd) if group else None,
-        error=_ratio(observed, point.loss),
+        error=_ratio(observed, point.loss) if is_compared else None,
         last_error=_ratio(observed, forecast.last_value()),
     )
 
@@ -135,7 +136,7 @@ def forecast_answer(
         text.append(outcome(row, metric))
         color = row.group.outcome.color
     transfer = ""
-    if not is_never_varied(row.point):
+    if not row.point.is_never_varied:
         transfer = transfer_answer(forecast, row.point, groups)
     return Answer(
         text=" ".join(filter(None, [*text, transfer])),
@@ -177,10 +178,10 @@ def _use(forecast: Forecast, row: AnswerRow, metric: str) -> str:
     reasons = dict.fromkeys(refused.values())
     for why in reasons:
         names = [name for name, reason in refused.items() if reason == why]
-        what = " and the ".join(metric if n == "loss" else f"best {n}" for n in names)
+        what = " or the ".join(metric if n == "loss" else f"best {n}" for n in names)
         said.append(f"No forecast of the {what} at {where}: {why}")
     text = " ".join(f"{sentence}." for sentence in said if sentence)
-    rules = rules_sentence(forecast, row.point) if is_never_varied(row.point) else ""
+    rules = rules_sentence(forecast, row.point) if row.point.is_never_varied else ""
     return f"{text} {rules}".rstrip()
 
 

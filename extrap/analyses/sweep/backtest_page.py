@@ -126,9 +126,10 @@ def backtested_rules_tables(backtest: Backtest) -> list[Table]:
             "predictions": lambda row: str(row["n"]),
             "mean extra loss": lambda row: format_cost(row["mean_cost"]),
             "largest": lambda row: format_cost(row["largest_cost"]),
-            "octaves off": lambda row: format_decimals(row["rms_octaves"], 2),
+            "rms octaves off": lambda row: format_decimals(row["rms_octaves"], 2),
         },
-        note="Extra loss over the best value of each held-out size, by all runs of the sweep.",
+        note="Extra loss over the best value of each held-out size, as the fit of all runs has "
+        "it; sizes at which the fitted ones give no value are left out.",
     )
     return [table]
 

@@ -7,7 +7,6 @@ from functools import partial
 
 from extrap.analyses.sweep.answer import AnswerRow
 from extrap.analyses.sweep.flags import MEANINGS
-from extrap.analyses.sweep.horizon_page import is_never_varied
 from extrap.errors import DataError
 from extrap.fitting.run_costs import IN_SECONDS, SECONDS_PER_HOUR
 from extrap.forecasting import Forecast
@@ -42,7 +41,7 @@ FACTOR_NAMES = {0.25: "¼ ×", 0.5: "½ ×", 1.0: "recommended"}
 
 def cost_tables(forecast: Forecast, row: AnswerRow, *, price: float | None = None) -> list[Table]:
     """What values off the forecast's cost at one size; nothing where the sweep does not say."""
-    if forecast.surface is None or is_never_varied(row.point):
+    if forecast.surface is None or row.point.is_never_varied:
         return []
     try:
         return [_table(price_values(forecast, at=row.size, price=price))]

@@ -91,9 +91,9 @@ MEANINGS: dict[str, Meaning] = {
     NEVER_VARIED: (
         "The target trains for another number of tokens, examples or steps than every run of the "
         "sweep.",
-        "What a longer or shorter run changes was not measured: in published sweeps the best "
-        "learning rate falls with the tokens, or rises.",
-        "Tune the small sizes at two other horizons; or ask for the horizon of the sweep.",
+        "What a longer or shorter run changes was not measured. In some published sweeps the best "
+        "learning rate falls with tokens, in others it rises.",
+        "Tune the small sizes at two other horizons; or ask for the sweep's own horizon.",
     ),
     "imprecise-loss": (
         "The loss is known only roughly.",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from extrap.forecasting import Forecast
-from extrap.forecasting.timescale import MOST_EXPONENT, Timescale
+from extrap.forecasting.timescale import LARGEST_CONSTANT_EXPONENT, Timescale
+from extrap.reading.names import kind_of
 from extrap.records import Measure, Point, RuleRegret
-from extrap.records.flags import NEVER_VARIED, Flag
 from extrap.records.numbers import (
     format_cost,
     format_decimals,
@@ -28,29 +28,29 @@ RULE_NAMES = {
     "bjorck_tokens": "tokens^−0.32 (Bjorck et al.)",
     "bjorck": "params^−0.23 tokens^−0.32 (Bjorck et al.)",
     "step_law_lr": "1.79 params^−0.713 tokens^0.307 (Step Law)",
-    "step_law_tokens": "tokens^0.307 (Step Law)",
+    "step_law_tokens": "tokens^0.307 (Step Law, whose batch grows)",
     "step_law_batch": "0.58 tokens^0.571 (Step Law)",
     "deepseek_lr": "0.3118 FLOPs^−0.125 (DeepSeek)",
     "deepseek_batch": "0.292 FLOPs^0.3271 (DeepSeek)",
-    "constant_timescale": "constant timescale of AdamW",
+    "constant_timescale": "constant timescale of AdamW, other values kept",
     "power_lines_decay": "timescale as (tokens / params)^−0.527 (Power Lines)",
     "power_lines_batch": "tokens^0.383 (Power Lines)",
 }
 """Key of a rule → what a page calls it."""
 
 
-def is_never_varied(point: Point) -> bool:
-    """Whether a point is at a horizon that the sweep never varied."""
-    return any(flag.code == NEVER_VARIED for flag in map(Flag, point.flags))
-
-
 def whole_size(forecast: Forecast, size: Mapping[str, float]) -> dict[str, float]:
-    """A size with its horizon, where that is known and no size of its own."""
-    horizon = forecast.horizon
-    amount = None if horizon is None else horizon.value(size)
-    if horizon is None or amount is None:
-        return dict(size)
-    return {**size, horizon.column: size.get(horizon.column, amount)}
+    """A size with its horizon, where that is known and no size of its own.
+
+    Of tokens alone, with the one model that was trained for them.
+    """
+    sizes, horizon = forecast.runs.sizes, forecast.horizon
+    beside = [] if horizon is None else [horizon]
+    if len(sizes) == 1 and kind_of(sizes[0]) == "tokens":
+        models = [s for s in forecast.settings if s.role in ("params", "width") and not s.powers]
+        beside += models[-1:]
+    values = {setting.column: setting.value(size) for setting in beside}
+    return {**size, **{c: v for c, v in values.items() if v is not None and c not in size}}
 
 
 def rules_sentence(forecast: Forecast, point: Point) -> str:
@@ -72,14 +72,14 @@ def rules_sentence(forecast: Forecast, point: Point) -> str:
         spread = format_factor(highest.value / lowest.value)
         sentences.append(
             f"From {name} {format_quantity(value)} at {name_size(whole_size(forecast, size))}, "
-            f"known rules lead to {ends}: they differ by a factor of {spread.removesuffix('×')}."
+            f"known rules give {ends}, a factor of {spread.removesuffix('×')} apart."
         )
     return " ".join(sentences)
 
 
 def rules_tables(points: Sequence[Point]) -> list[Table]:
-    """What each rule says at the last size with its predicted cost; nothing without any."""
-    return [rules_table(points[-1])] if points and points[-1].rules else []
+    """What each rule says at each of some sizes; nothing where there is none."""
+    return [rules_table(point) for point in points if point.rules]
 
 
 def rules_table(point: Point) -> Table:
@@ -88,7 +88,7 @@ def rules_table(point: Point) -> Table:
         "rule": lambda rule: RULE_NAMES[rule.rule],
         "value": lambda rule: f"{rule.tuned} {format_quantity(rule.value)}",
     }
-    if not is_never_varied(point):
+    if not point.is_never_varied:
         columns |= {
             "octaves from the optimum": lambda rule: dashed(rule.octaves, _signed),
             "predicted extra loss": lambda rule: dashed(rule.expected_regret, format_cost),
@@ -99,7 +99,7 @@ def rules_table(point: Point) -> Table:
 
 
 def _in_order(point: Point) -> list[RuleRegret]:
-    """By tuned column, the fitted law first, cheapest or smallest first."""
+    """By tuned column, cheapest or smallest first."""
     names = list(point.tuned)
     return sorted(
         point.rules,
@@ -128,8 +128,14 @@ def timescale_sentences(timescale: Timescale | None) -> list[str]:
         rate, decay, _ = timescale.octave_costs
         rate_cost, decay_cost, both_cost = map(format_cost, timescale.octave_costs.values())
         sentences.append(
-            f"An octave of {rate} alone costs {rate_cost}, of {decay} alone {decay_cost}, of both "
-            f"against each other, at one timescale, {both_cost}."
+            f"Doubling or halving {rate} alone costs {rate_cost}, {decay} alone {decay_cost}, "
+            f"both against each other, so that the timescale stays, {both_cost}."
+        )
+        kept_costs = [format_cost(cost) for cost in timescale.kept_costs.values()]
+        sentences.append(
+            f"Keeping the timescale of the smallest size and tuning {rate} along it costs "
+            f"{kept_costs[0]}, keeping its {rate} and tuning {decay} {kept_costs[1]}, keeping its "
+            f"{decay} and tuning {rate} {kept_costs[2]}."
         )
     return [" ".join(sentences)]
 
@@ -144,7 +150,7 @@ def _course(exponent: Measure) -> str:
     low, high = exponent.ci
     if low is None or high is None:
         return "whether it stays cannot be told"
-    if low >= -MOST_EXPONENT and high <= MOST_EXPONENT:
+    if low >= -LARGEST_CONSTANT_EXPONENT and high <= LARGEST_CONSTANT_EXPONENT:
         return "it stays"
     if low > 0 or high < 0:
         return "it rises" if low > 0 else "it falls"

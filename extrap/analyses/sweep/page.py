@@ -33,7 +33,6 @@ from extrap.analyses.sweep.charts import (
 )
 from extrap.analyses.sweep.flags import MEANINGS
 from extrap.analyses.sweep.horizon_page import (
-    is_never_varied,
     rules_tables,
     timescale_sentences,
 )
@@ -178,7 +177,7 @@ def forecast_page(
 
     groups = group_verdicts(verdicts, contrasts)
     above = [group for group in groups if is_reached(forecast, group.size)]
-    rows, tuned = answer_rows(forecast, groups, forecast.named_sizes(at)), forecast.runs.tuned
+    rows, tuned = answer_rows(forecast, groups, forecast.unchecked_sizes(at)), forecast.runs.tuned
     axis, lead = size_axis(forecast, [row.size for row in rows]), leading_row(rows)
     first = [optimum_chart(forecast, above, axis, name, rows) for name in tuned[:1]]
     further = {
@@ -261,7 +260,7 @@ def forecast_blocks(forecast: Forecast, points: Sequence[Point] | None = None) -
 
 def _rules_over_horizons(rows: Sequence[AnswerRow]) -> list[Table]:
     """What rules say at the last size whose horizon was never varied."""
-    return rules_tables([row.point for row in rows if is_never_varied(row.point)])
+    return rules_tables([row.point for row in rows if row.point.is_never_varied])
 
 
 def _figures(charts: Iterable[Chart]) -> list[Figure]:
@@ -287,7 +286,7 @@ def _legend(forecast: Forecast, axis: SizeAxis, rows: Sequence[AnswerRow]) -> st
         " Dashed: the value tuned at the smallest size, kept." if forecast.runs.tuned else ""
     )
     text = f"Grey: sizes of the sweep. Bands: {level} prediction intervals.{kept_note}"
-    if forecast.horizon is not None and any(is_never_varied(row.point) for row in rows):
+    if forecast.horizon is not None and any(row.point.is_never_varied for row in rows):
         text += f" All at the {forecast.horizon.column} of the sweep."
     return f"{text} {axis.note}".strip()
 
@@ -353,7 +352,7 @@ def _forecasts(forecast: Forecast, rows: Sequence[AnswerRow]) -> Details:
     """The forecasts with both of their intervals, and why these values are recommended."""
     lead = rows[-1].point
     reason = recommendation_sentence(forecast, lead.recommendation)
-    rules = [] if is_never_varied(lead) else rules_tables([lead])
+    rules = [] if lead.is_never_varied else rules_tables([lead])
     table = answer_table(forecast, rows, with_laws=True)
     return Details("Forecasts", [table, Paragraph(reason), *rules])
 
@@ -361,7 +360,7 @@ def _forecasts(forecast: Forecast, rows: Sequence[AnswerRow]) -> Details:
 def _laws(forecast: Forecast, lead: AnswerRow) -> Details:
     """The laws with their parameters, how sure their form is, noise and divergence."""
     axis, best = size_axis(forecast), lead.point.recommended
-    is_known = forecast.runs.tuned and not is_never_varied(lead.point)
+    is_known = forecast.runs.tuned and not lead.point.is_never_varied
     timescale = forecast.timescale(**lead.size) if is_known else None
     text = [
         composition_sentence(forecast),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from extrap.analyses.sweep.flags import explain_parameter
-from extrap.analyses.sweep.horizon_page import is_never_varied, whole_size
+from extrap.analyses.sweep.horizon_page import whole_size
 from extrap.analyses.sweep.judged_groups import RunGroup
 from extrap.analyses.sweep.statements import pins_of
 from extrap.forecasting import Forecast
@@ -78,7 +78,7 @@ def answer_table(
         line: list[str] = [format_quantity(point.path_inputs.get(name)) for name in inputs]
         whole = whole_size(forecast, row.size)
         line += [format_quantity(whole.get(column)) for column in sizes]
-        line.append(format_factor(point.extrapolation_ratio))
+        line.append("–" if point.is_never_varied else format_factor(point.extrapolation_ratio))
         line.append(stacked(point.loss, point.loss_pi))
         line += [format_interval(point.loss_ci)] if with_laws else []
         line += [_value_cell(point, name) for name in point.tuned]
@@ -98,7 +98,7 @@ def answer_table(
 
 def straight_line_blocks(forecast: Forecast, rows: Sequence[AnswerRow]) -> list[Block]:
     """The forecast beside straight lines through the same points, and why they differ."""
-    rows = [row for row in rows if not is_never_varied(row.point)]
+    rows = [row for row in rows if not row.point.is_never_varied]
     lines = [forecast.straight_lines(row.size) for row in rows]
     if all(line["loss"].value is None for line in lines):
         return []

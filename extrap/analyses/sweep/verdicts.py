@@ -123,7 +123,8 @@ def _verdict(
     assert judged.finding is not None
     advice, experiment = advise(judged)
     loss = float(run["loss"]) if run["status"] == "complete" else None
-    law, is_refused = math.exp(judged.predicted_log_loss), "loss" in judged.point.refusals
+    law = math.exp(judged.predicted_log_loss)
+    is_refused = "loss" in judged.point.refusals or judged.unjudged == "other-horizon"
     expected = None if judged.excess is None else law * math.exp(judged.expected_cost)
     return Verdict(
         size=judged.point.size,

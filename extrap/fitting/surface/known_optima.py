@@ -79,23 +79,17 @@ class KnownOptima:
         covariances = between(targets, targets, start) - cross @ pull
         return LawPosterior(self._centre + self._off @ pull, covariances)
 
-    def law(self, target: Array) -> NormalMixture:
-        """The law at one target, log2 of a size (C,), in octaves."""
-        return self._mixture(target, 0.0)
-
-    def optimum(self, target: Array, error: float = 0.0) -> NormalMixture:
-        """An optimum at one target, which scatters about the law, measured with an error.
+    def beyond(self, target: Array, error: float = 0.0) -> tuple[NormalMixture, NormalMixture]:
+        """The law at one target, and an optimum there, which scatters about it, in octaves.
 
         Args:
             target: log2 of a size, (C,).
-            error: Variance of the error.
+            error: Variance of the error with which the optimum is measured.
         """
-        return self._mixture(target, self.scatter_variances + error)
-
-    def _mixture(self, target: Array, more: float | Array) -> NormalMixture:
         means, covariances = self.posterior(target[None])
-        variances = covariances[:, 0, 0] + more
-        return self._of(means[:, 0], variances)
+        variances = covariances[:, 0, 0]
+        law, optimum = variances, variances + self.scatter_variances + error
+        return self._of(means[:, 0], law), self._of(means[:, 0], optimum)
 
     def _of(self, means: Array, variances: Array) -> NormalMixture:
         sds = np.sqrt(np.maximum(variances, LEAST_VARIANCE))

@@ -36,7 +36,7 @@ def test_the_law_and_an_optimum_beyond_are_the_mixture_of_conditionals(prior):
     weights = process.prior_probabilities * np.exp(evidence - evidence.max())
     weights /= weights.sum()
     assert optima.weights == pytest.approx(weights)
-    law, optimum = optima.law(TARGET[0]), optima.optimum(TARGET[0], error=0.04)
+    law, optimum = optima.beyond(TARGET[0], error=0.04)
     assert law.means == pytest.approx(means)
     assert law.sds == pytest.approx(np.sqrt(variances))
     scatter = np.array([spreads.scatter for spreads in grid])

@@ -27,6 +27,8 @@ STUDY_FILES = "extrap_study_"
 """Beginning of the names of modules that study files are imported as."""
 INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
 """Where modules lie that no study file replaces once they are imported."""
+MOST_FILES_NAMED = 8
+"""Python files, of the nearest names, that an error lists."""
 PACKAGE = __name__.partition(".")[0]
 """The package's own name, whose modules are of no study folder."""
 _FOLDERS_LOCK = RLock()
@@ -174,8 +176,12 @@ def _imported(folder: Path, file: Path) -> Iterator[Path]:
 def require_study_file(path: Path) -> None:
     """Raise a `ValueError` unless a path is that of a Python file."""
     if not path.is_file():
+        from difflib import get_close_matches  # of an error alone
+
         here = path.parent if path.parent.is_dir() else Path()
-        python_files = ", ".join(sorted(str(p) for p in here.glob("*.py"))[:8]) or "none"
+        names = sorted(p.name for p in here.glob("*.py"))
+        nearest = get_close_matches(path.name, names, n=MOST_FILES_NAMED, cutoff=0.0)
+        python_files = ", ".join(str(here / name) for name in nearest) or "none"
         raise ValueError(f"study file {path} does not exist; Python files there: {python_files}.")
     if path.suffix != ".py":
         raise ValueError(f"a study file is a Python file that ends in .py, got {path}.")

@@ -342,10 +342,11 @@ def _fixed_by_formulas(runs: Runs, formulas: Iterable[str]) -> tuple[str, ...]:
     played, frame, columns = {*runs.sizes, *runs.tuned}, runs.to_frame(), list[str]()
     for text in formulas:
         name, formula = parse_definition(text)
-        varied = [c for c in formula.names if c in frame and frame[c].nunique() > 1]
+        used = [c for c in formula.names if c in frame and c != name]  # it may be defined anew
+        varied = [c for c in used if frame[c].nunique() > 1]
         left = [c for c in varied if c not in played]
-        if name in runs.tuned and not left:
-            others = [c for c in runs.tuned if c != name and c in varied]
+        others = [c for c in runs.tuned if c in varied]
+        if name in runs.tuned and others and not left:
             raise DataError(
                 f"{name} follows from {' and '.join(varied)}, so not all of them can be tuned; "
                 "leave one out:",

@@ -3,6 +3,7 @@
 import pytest
 
 import extrap
+from extrap.errors import DataError
 from tests.forecasting.horizons import BATCH, grid, sweep
 
 SIZES = grid(params=(1e7, 4e7, 1.6e8), tokens=(5e8, 4e9))
@@ -111,3 +112,16 @@ def test_sizes_that_move_together_have_no_powers_of_their_own():
     table = table.assign(weight_decay=0.1, batch_size_tokens=BATCH)
     made = extrap.forecast(table, size=["params", "tokens"], fix={"lr.b1": -0.4, "c1": 0.34})
     assert made.timescale(params=6e8, tokens=1.2e10).exponents == {}
+
+
+def test_values_that_a_formula_ties_are_not_tuned_together(table):
+    with pytest.raises(DataError, match="tau follows from lr and weight_decay and tokens"):
+        extrap.forecast(table, let="tau", tune=["tau", "lr", "weight_decay"])
+
+
+def test_a_rate_may_be_defined_anew(table):
+    in_thousandths = table.assign(lr=1000 * table["lr"])
+    made = extrap.forecast(in_thousandths, let=["lr = lr / 1000", "tau"])
+    assert made.runs.tuned == ("lr", "weight_decay")
+    timescale = made.timescale(params=1.6e8, tokens=1.6e10)
+    assert timescale.value.value == pytest.approx(0.05, rel=0.15)

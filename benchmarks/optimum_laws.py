@@ -38,7 +38,7 @@ WIDTHS = {"Metz": "studies/metz_full.csv", "sweep.csv": "examples/sweep.csv"}
 SOURCES = (*STEP_LAW, "Porian", *WIDTHS)
 N_WIDTHS = 4
 """Widths at least that forecast the others."""
-SPREADS = ("OPTIMUM_BEND_SDS", "WALKS", "SCATTER_SDS", "SHARED")
+SPREADS = ("OPTIMUM_BEND_SDS", "SEVERAL_BEND_SDS", "WALKS", "SCATTER_SDS", "SHARED")
 TILT = 2.0
 """By which the odds of neighbouring spreads are multiplied."""
 RIDGE = 1e-4
@@ -175,9 +175,10 @@ def constants(**changed: tuple[tuple[float, float], ...]) -> Iterator[None]:
 
 
 def tilted(name: str, factor: float) -> tuple[tuple[float, float], ...]:
-    """A constant with the odds of each next spread multiplied by a factor."""
+    """A constant with the odds of each next wider spread multiplied by a factor."""
     pairs = getattr(optimum_process, name)
-    weights = [p * factor**i for i, (_, p) in enumerate(pairs)]
+    widths = sorted({np.max(sd) for sd, _ in pairs})
+    weights = [p * factor ** widths.index(np.max(sd)) for sd, p in pairs]
     return tuple((sd, w / sum(weights)) for (sd, _), w in zip(pairs, weights, strict=True))
 
 

@@ -44,7 +44,8 @@ def test_nothing_is_forecast_at_a_horizon_that_was_never_varied(one_horizon, tok
     assert (point.loss, point.recommended, point.size["tokens"]) == (None, {"lr": None}, tokens)
     assert point.tuned["lr"].value is None
     assert set(point.refusals) == {"loss", "lr"}
-    assert point.confidence.level == "low"
+    assert (point.confidence.level, point.confidence.is_flag) == ("low", False)
+    assert "never varied" in point.confidence.reason
     assert "every run of the sweep has tokens 2B" in point.refusals["lr"]
 
 

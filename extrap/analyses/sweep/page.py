@@ -259,7 +259,7 @@ def forecast_blocks(forecast: Forecast, points: Sequence[Point] | None = None) -
 
 
 def _rules_over_horizons(rows: Sequence[AnswerRow]) -> list[Table]:
-    """What rules say at the last size whose horizon was never varied."""
+    """What rules say at each size whose horizon was never varied."""
     return rules_tables([row.point for row in rows if row.point.is_never_varied])
 
 

@@ -200,6 +200,11 @@ def test_intervals_over_two_columns_hold():
         (TABLE.assign(weight_decay=[np.inf, 0.2, 0.1, 0.1]), {}, "positive and finite, got inf"),
         (TABLE.assign(depth=[8, 8.1, 8.2, 8.3]), {}, "depth spans 1.04"),
         (pd.concat([TABLE, TABLE.assign(weight_decay=0.7)]), {}, "several values of one depth"),
+        (
+            pd.concat([TABLE, TABLE.iloc[1:].assign(weight_decay=0.7)]),
+            {},
+            "several values of one depth",
+        ),
         (pd.concat([TABLE, TABLE]).assign(seed=0), {}, "several values of one depth"),
         (plane(), {"size": "params"}, "differ in tokens, which .* size="),
         (TABLE.assign(loss=1.0), {}, "the table has losses"),

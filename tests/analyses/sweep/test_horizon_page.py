@@ -2,10 +2,13 @@
 
 import re
 
+import pandas as pd
 import pytest
 
 import extrap
+from extrap.analyses.sweep.answer import answer_rows
 from extrap.analyses.sweep.horizon_page import RULE_NAMES, timescale_sentences
+from extrap.analyses.sweep.judged_groups import group_verdicts
 from extrap.analyses.sweep.page import forecast_blocks, report
 from extrap.fitting.transfer_rules import FITTED, RULES
 from extrap.forecasting.timescale import Timescale
@@ -41,7 +44,7 @@ def test_another_horizon_has_rules_in_the_place_of_a_forecast(one_horizon):
     assert "a factor of 57 apart" in text  # of −1/2 and .307, over 150 times the tokens
     assert "Use lr" not in text
     assert "transfer" not in text.split("\n")[0]
-    assert "300M 300B" in text
+    assert "300M 300B – unknown unknown" in text
     assert "Known rules at params 300M, tokens 300B" in text
     assert "predicted extra loss" not in text
 
@@ -130,3 +133,12 @@ def test_every_horizon_that_was_never_varied_has_a_table_of_rules(one_horizon):
     text = text_of(one_horizon, *sizes)
     assert "Known rules at params 300M, tokens 300B" in text
     assert "Known rules at params 300M, tokens 30B" in text
+
+
+def test_a_run_at_another_horizon_is_not_held_against_the_forecast(one_horizon):
+    table = pd.DataFrame([{"params": 3e8, "lr": 0.0008, "loss": 2.5, "tokens": 3e11}])
+    verdicts = extrap.check(
+        one_horizon, extrap.read_runs(table, size="params", tune="lr", stage="check")
+    )
+    (row,) = answer_rows(one_horizon, group_verdicts(verdicts))
+    assert (row.observed, row.error) == (2.5, None)

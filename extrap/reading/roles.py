@@ -248,26 +248,30 @@ def _losses(contents: Contents, request: Request) -> list[str]:
     if len(best) != 1:
         check_wide(best or names, have, contents.where)
     if not ranked:
-        scores = [
-            c for c in names if SCORE_PATTERN.search(c.lower()) and _is_loss(contents.table[c])
-        ]
-        could = [c for c in names if known_name(c) not in KNOWN and not kind_of(c)]
-        could = [c for c in could if not (is_bookkeeping(c) or is_recipe(c) or c in symbols)]
-        could = [
-            c
-            for c in could
-            if _is_loss(contents.table[c]) and not SPREAD_PATTERN.search(plain_words(c))
-        ]
-        if not (scores or could):
-            raise missing_column("loss", have, contents.where, option="loss")
-        raise DataError(
-            f"no column of {contents.where} is called a loss; name one, or a score to maximise:",
-            [Choice({"maximise": display_name(c, have)}) for c in scores[:3]]
-            or [Choice({"loss": display_name(c, have)}) for c in could[:MOST_CHOICES_OFFERED]],
-        )
+        raise missing_loss(names, contents)
     if len(best) > 1:
-        raise _several("loss", best, contents)
+        raise ambiguous_part("loss", best, contents)
     return best + [c for rank, c in ranked[1:] if rank[0] < len(HELD_OUT)]
+
+
+def missing_loss(names: Sequence[str], contents: Contents) -> DataError:
+    """The error to raise where no column is called a loss: scores, else what could be one."""
+    have, symbols = contents.have, symbols_in(contents.have)
+    scores = [c for c in names if SCORE_PATTERN.search(c.lower()) and _is_loss(contents.table[c])]
+    could = [c for c in names if known_name(c) not in KNOWN and not kind_of(c)]
+    could = [c for c in could if not (is_bookkeeping(c) or is_recipe(c) or c in symbols)]
+    could = [
+        c
+        for c in could
+        if _is_loss(contents.table[c]) and not SPREAD_PATTERN.search(plain_words(c))
+    ]
+    if not (scores or could):
+        return missing_column("loss", have, contents.where, option="loss")
+    return DataError(
+        f"no column of {contents.where} is called a loss; name one, or a score to maximise:",
+        [Choice({"maximise": display_name(c, have)}) for c in scores[:3]]
+        or [Choice({"loss": display_name(c, have)}) for c in could[:MOST_CHOICES_OFFERED]],
+    )
 
 
 def _is_loss(cells: pd.Series) -> bool:
@@ -291,7 +295,7 @@ def _sizes(
         models, data = ([c for c in names if c not in parameters] for names in (models, data))
     model, amount = _leading(models, columns), _leading(data, columns)
     if models and model is None:
-        raise _several("size", models, columns.contents, together=True)
+        raise ambiguous_part("size", models, columns.contents, together=True)
     if model is None:
         alone = amount or _leading(columns.varying(COMPUTE_NAMES), columns)
         if alone is None:
@@ -477,7 +481,7 @@ def _no_size(columns: _Columns) -> DataError:
     could = [c for c in others if columns.of(c).is_positive and len(columns.of(c)) >= TRIED]
     if could:
         are_symbols = {*map(str.upper, could)} == {"N", "D"}
-        return _several("size", could, contents, together=are_symbols)
+        return ambiguous_part("size", could, contents, together=are_symbols)
     listed = ", ".join(shown(c) for c in columns.have[:12])
     return DataError(
         f"no column of {where} looks like a size (a positive number that differs between runs); "
@@ -541,7 +545,7 @@ def _decider(columns: _Columns, name: str, is_given: BoolArray) -> str | None:
     return min(could, key=lambda c: (not is_recipe(c), len(columns.of(c))), default=None)
 
 
-def _several(
+def ambiguous_part(
     part: str, names: Sequence[str], contents: Contents, *, together: bool = False
 ) -> DataError:
     """The error to raise where several columns could play a part, or one of no known name."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +15,7 @@ from extrap.errors import DataError, argument
 from extrap.fitting.designs import LEAST_SIZES_OF_LAW
 from extrap.reading.columns import find_column
 from extrap.reading.mixtures import refuse_mixtures
-from extrap.reading.names import RATE_NAMES
+from extrap.reading.names import EVALUATION_COLUMN, RATE_NAMES
 from extrap.reading.reader import as_runs, request_fields_of
 from extrap.records import WITHOUT_SEED, Runs, condition_text
 from extrap.records.notes import (
@@ -34,10 +33,6 @@ UNIT_MATCH_LOG_RATIO = 0.04
 """Log ratio within which losses of all sizes look like one loss in two units."""
 MIN_LOG_PERPLEXITY = 1e-9
 """Smaller log losses are raised to it before their logarithm is taken."""
-EVALUATION_COLUMN = re.compile(
-    r"(^|_)(eval|val|valid|validation|test)_?(data|dataset|set|split)$|(^|_)(tokenizer|vocab)(_|$)"
-)
-"""Names of columns that say what a loss was measured on."""
 
 
 def read_arms(

@@ -1,0 +1,136 @@
+"""What would make the losses of a log incomparable: units, data, and rows in reversed order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+
+from extrap.errors import Choice, DataError
+from extrap.reading.cells import is_empty, numbers_of
+from extrap.reading.decisions import column_name
+from extrap.reading.losses import BITS
+from extrap.reading.names import EVALUATION_COLUMN, RUN_TIMES, split_words
+from extrap.reading.repeated_recipes import FIRST_RECIPE, plain_description
+from extrap.records import condition_text
+
+GAP_OF_UNITS = 0.2
+"""Log ratio of neighboring losses from which on they may be in two units."""
+UNIT_MATCH = 0.04
+"""Log ratio within which the medians of two groups of losses differ as two units do."""
+RATIOS_OF_UNITS = {"bits and nats": 1 / math.log(2), "a share and percent": 100.0}
+"""Two units → how often the larger holds the smaller."""
+LEAST_ROWS_OF_UNIT = 2
+"""One run alone may have diverged."""
+TIME_NAMES = (*RUN_TIMES, *split_words("timestamp date datetime time created_on ended finished"))
+"""Columns of when an experiment was made."""
+NUMBER_NAMES = split_words("# no number index iteration iter trial record round attempt id")
+"""Columns that number the experiments."""
+FIRST_EPOCH = 1e9
+"""Smaller numbers are no times in seconds since 1970."""
+
+
+def oldest_first(table: pd.DataFrame, descriptions: pd.Series) -> tuple[pd.DataFrame, list[str]]:
+    """A log with its oldest row first, and a note where it began with the newest.
+
+    Its times or its numbers fall, or its last row alone is called baseline.
+    """
+    for column in map(str, table):
+        name = column_name(column) or column.strip()
+        if name in (*TIME_NAMES, *NUMBER_NAMES) and len(table) > 1:
+            order = _order(table[column], is_number=name in NUMBER_NAMES)
+            steps = np.diff(order)
+            if np.isfinite(steps).all() and (steps != 0).any():
+                if (steps <= 0).all():
+                    return table[::-1], [f"{column} falls: the log is read from its last row"]
+                if (steps >= 0).all():
+                    return table, []
+    is_first = descriptions.map(lambda text: bool(FIRST_RECIPE.fullmatch(plain_description(text))))
+    if len(table) > 2 and is_first.iloc[-1] and is_first.sum() == 1:
+        return table[::-1], ["the last row is the baseline: the log is read from its last row"]
+    return table, []
+
+
+def _order(cells: pd.Series, *, is_number: bool) -> np.ndarray:
+    """Numbers that rise with time; NaN where a cell is no time."""
+    numbers = numbers_of(cells)
+    if is_number:
+        steps = np.abs(np.diff(numbers))
+        return numbers if (steps == 1).all() else np.full(len(cells), np.nan)
+    if np.isfinite(numbers).all():
+        return numbers if (numbers > FIRST_EPOCH).all() else np.full(len(cells), np.nan)
+    times = pd.to_datetime(cells.astype(str), errors="coerce", utc=True, format="mixed")
+    return np.where(times.isna(), np.nan, times.astype("int64").to_numpy(float))
+
+
+def check_two_metrics(has_number: Mapping[str, np.ndarray], where: str) -> None:
+    """Refuse two metrics of which each is filled in where the other is empty."""
+    for one, other in combinations(has_number, 2):
+        if not (has_number[one] & has_number[other]).any():
+            rows = [int(np.flatnonzero(has_number[c])[0]) + 1 for c in (one, other)]
+            raise DataError(
+                f"a log has one metric in one unit, {where} has {one} (row {rows[0]}) and in "
+                f"other rows {other} (row {rows[1]}); convert one and write both in one column, "
+                "or read the rows of one:",
+                [Choice({"loss": c}) for c in (one, other)],
+            )
+
+
+def check_units(losses: pd.Series, sizes: pd.DataFrame, metric: str, where: str) -> None:
+    """Refuse losses of one size that fall in two groups as far apart as two units.
+
+    Raises:
+        DataError: They look like bits and nats, a share and percent, or a perplexity and its
+            logarithm.
+    """
+    losses = losses.dropna()
+    keys = [sizes.loc[losses.index, c] for c in sizes] or [pd.Series(0, index=losses.index)]
+    for _, of_size in losses.groupby(keys):
+        ordered = of_size.sort_values()
+        group = np.log(ordered).diff().gt(GAP_OF_UNITS).cumsum()
+        groups = [g for _, g in ordered.groupby(group) if len(g) >= LEAST_ROWS_OF_UNIT]
+        for lower, upper in combinations(groups, 2):
+            units = _two_units(float(lower.median()), float(upper.median()))
+            if units:
+                rows = [
+                    ", ".join(str(int(i) + 1) for i in sorted(g.index)[:3]) for g in (lower, upper)
+                ]
+                raise DataError(
+                    f"a log has one metric in one unit, {metric} of {where} is about "
+                    f"{lower.median():.4g} in rows {rows[0]} and {upper.median():.4g} in rows "
+                    f"{rows[1]}, as {units} differ; convert one of them, or leave it out."
+                )
+
+
+def _two_units(lower: float, upper: float) -> str:
+    """The units that two losses are in, if they differ as such; else empty."""
+    for units, ratio in RATIOS_OF_UNITS.items():
+        if abs(math.log(upper / lower / ratio)) < UNIT_MATCH:
+            return units
+    is_log = upper > 1 and abs(math.log(math.log(upper) / lower)) < UNIT_MATCH
+    return "a perplexity and its logarithm" if is_log else ""
+
+
+def check_data(table: pd.DataFrame, metric: str, where: str) -> None:
+    """Refuse a log whose losses are of several data, or of several tokenizers.
+
+    A loss per byte is the same for all tokenizers.
+    """
+    for column in map(str, table):
+        name = column_name(column)
+        is_of_tokens = "tokenizer" in name or "vocab" in name
+        is_data = EVALUATION_COLUMN.search(name) or name in ("data", "dataset", "corpus")
+        if not is_data or (is_of_tokens and BITS.search(metric.lower())):
+            continue
+        cells = table.loc[~is_empty(table[column]) & table[column].notna(), column]
+        counts = cells.map(condition_text).value_counts()
+        if len(counts) > 1:
+            listed = ", ".join(map(str, counts.index[:4]))
+            raise DataError(
+                f"losses of a log are of one set of data, {column} of {where} has {listed}; "
+                "choose one:",
+                [Choice({"where": {column: v}}, f"{n} rows") for v, n in counts[:4].items()],
+            )

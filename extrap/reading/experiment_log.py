@@ -1,0 +1,353 @@
+"""A log of experiments: one row per experiment, with a metric and whether the change was kept.
+
+Programs that propose changes all night write such logs, and so do tables of records.
+
+| column | known by its name |
+|---|---|
+| decision | `status`, `decision`, `outcome`, `kept` …, and its words, see `decisions` |
+| what was changed | `description`, `change`, `title`, `idea`, `name` … |
+| commit | `commit`, `sha`, `hash`, `id` |
+| metric | as the loss of `read_runs`; smaller is better |
+| base, repeated run | `base` or `parent`, `repeat_of` or `recipe`; else see `repeated_recipes` |
+| size | as there, where runs of one recipe differ in it |
+
+A crash, and a metric that is missing, not finite or 0, is a failed run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from extrap.errors import Choice, DataError, argument
+from extrap.reading.cells import is_empty, joint, levels_of, numbers_of, read_numbers
+from extrap.reading.columns import require_column
+from extrap.reading.contents import Contents
+from extrap.reading.decisions import (
+    DESCRIPTION_NAMES,
+    NEITHER,
+    column_name,
+    decision_column,
+    read_decisions,
+)
+from extrap.reading.endings import read_losses
+from extrap.reading.experiment_checks import (
+    check_data,
+    check_two_metrics,
+    check_units,
+    oldest_first,
+)
+from extrap.reading.losses import loss_of_metric
+from extrap.reading.names import kinds_of, loss_rank, split_words
+from extrap.reading.repeated_recipes import LogRow, Recipes, recipes_of
+from extrap.reading.roles import ambiguous_part, missing_loss
+from extrap.reading.selecting import selected_rows
+from extrap.reading.sources import read_rows
+from extrap.records.numbers import counted
+
+COMMIT_NAMES = split_words("commit commit_hash git_commit sha git_sha hash revision rev id run_id")
+"""Columns that identify an experiment, the likeliest first."""
+BASE_NAMES = split_words("base parent base_commit parent_commit parent_id base_id")
+"""Columns of what an experiment was built on."""
+REPEAT_NAMES = split_words("repeat_of repeats rerun_of replicate_of")
+"""Columns of what an experiment repeats."""
+SIZE_KINDS = ("params", "tokens", "examples", "compute", "width", "depth")
+"""Kinds of sizes, the likeliest first."""
+LEAST_LADDER_RATIO = 1.2
+"""Runs of one recipe whose sizes differ by less are of one size: a fixed time gives tokens that
+differ a little."""
+MOST_ROWS_LISTED = 6
+"""Rows that a note lists."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """One row of a log.
+
+    Attributes:
+        row: Number of the row in the file, from 1.
+        name: What was changed.
+        commit: Its commit; empty where there is none.
+        loss: Its loss; None where it failed.
+        decision: `keep`, `discard`, `crash`, `repeat`, or empty.
+        recipe: Index of its recipe.
+        base: Index of the recipe that its recipe was built on; -1 for the first.
+        size: Size column → value; empty where all are of one size.
+    """
+
+    row: int
+    name: str
+    commit: str
+    loss: float | None
+    decision: str
+    recipe: int
+    base: int
+    size: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExperimentLog:
+    """Experiments in the order in which they were made.
+
+    Attributes:
+        experiments: One per row.
+        recipes: Name of each recipe; the first is the one that the log began with.
+        bases: Index of the recipe that each was built on; -1 for the first.
+        metric: Column of the losses.
+        source: What to call the log.
+        notes: What reading had to decide, one sentence each.
+    """
+
+    experiments: tuple[Experiment, ...]
+    recipes: tuple[str, ...]
+    bases: tuple[int, ...]
+    metric: str
+    source: str
+    notes: tuple[str, ...] = ()
+
+    def data_hash(self) -> str:
+        """SHA-256 of the experiments."""
+        rows = [astuple(experiment) for experiment in self.experiments]
+        return hashlib.sha256(json.dumps([self.metric, rows]).encode()).hexdigest()
+
+
+def is_experiment_log(table: pd.DataFrame) -> bool:
+    """Whether a table has a column that says which changes were kept, and is no sweep."""
+    return len(table) > 0 and decision_column(table) is not None
+
+
+def read_experiment_log(
+    source: Any,
+    *,
+    loss: str = "",
+    maximise: str = "",
+    statuses: Mapping[str, str] | None = None,
+    sizes: Sequence[str] = (),
+    where: Mapping[str, object] | None = None,
+    rename: Mapping[str, str] | None = None,
+) -> ExperimentLog:
+    """Read a log of experiments.
+
+    Args:
+        source: A table as `read_runs` takes, one row per experiment.
+        loss: Column of the metric; default by name.
+        maximise: Instead of it, a metric that is better when larger: see `reading.losses`.
+        statuses: Word of the log → `keep`, `discard`, `crash` or `repeat`.
+        sizes: Size columns; default by name, where runs of one recipe differ.
+        where: Column → value or values that its rows must have.
+        rename: Old name → new name of columns.
+
+    Raises:
+        ValueError: A word is to mean what is no decision.
+        DataError: The table is no log, or its losses cannot be compared.
+    """
+    table, notes = read_rows(source, rename=rename)
+    name = str(source) if isinstance(source, str) or hasattr(source, "name") else "the log"
+    table, selected = selected_rows(table, where or {}, name)
+    table, ordered = oldest_first(table, _described(table))
+    column = decision_column(table)
+    if column is None:
+        raise DataError(
+            f"a log of experiments says which changes were kept, no column of {name} does; give "
+            "it a column status with keep, discard or crash in every row."
+        )
+    if len(table) < 2:
+        raise DataError(f"a log needs two experiments or more, {name} has one; add rows.")
+    decisions = read_decisions(table, column, statuses or {}, name)
+    contents = Contents(table=table, where=name)
+    metric = maximise or _metric(contents, loss)
+    metric = require_column(
+        metric, contents.have, name, option="maximise" if maximise else "loss", is_metric=True
+    )
+    losses, loss_notes = _losses(table, metric, decisions, name, is_maximised=bool(maximise))
+    check_data(table[losses.notna()], metric, name)
+    rows = _rows(table, decisions, losses, column)
+    recipes = recipes_of(rows, name)
+    of_rows = pd.Series([recipes.of_rows[row.row] for row in rows], index=table.index)
+    size_columns = [require_column(s, contents.have, name, option="size") for s in sizes]
+    size_values = _sizes(table, size_columns or _ladder(table, of_rows, losses), losses)
+    check_units(losses, size_values, metric, name)
+    experiments = tuple(
+        Experiment(
+            row=row.row,
+            name=row.name,
+            commit=row.commit,
+            loss=float(losses[i]) if row.has_loss else None,
+            decision=row.decision,
+            recipe=int(of_rows[i]),
+            base=recipes.bases[of_rows[i]],
+            size={str(c): float(value) for c, value in size_values.loc[i].items()},
+        )
+        for i, row in zip(table.index, rows, strict=True)
+    )
+    return ExperimentLog(
+        experiments=experiments,
+        recipes=tuple(recipes.names),
+        bases=tuple(recipes.bases),
+        metric=metric,
+        source=name,
+        notes=(*notes, *selected, *ordered, *loss_notes, *_recipe_notes(recipes)),
+    )
+
+
+def _named(table: pd.DataFrame, names: Sequence[str]) -> list[str]:
+    """The columns of these names that are not empty, the likeliest first."""
+    there = [str(c) for c in table if column_name(str(c)) in names and _texts(table[c]).any()]
+    return sorted(there, key=lambda c: names.index(column_name(c)))
+
+
+def _texts(cells: pd.Series) -> pd.Series:
+    """Cells as text, empty where they are."""
+    texts = cells.astype(object).where(~is_empty(cells) & cells.notna(), "").astype(str)
+    return texts.str.strip().str.removesuffix(".0")
+
+
+def _described(table: pd.DataFrame) -> pd.Series:
+    """What each row says was changed; empty where there is no such column."""
+    for column in _named(table, DESCRIPTION_NAMES):
+        texts = _texts(table[column])
+        if pd.isna(numbers_of(texts[texts != ""])).any():
+            return texts
+    return pd.Series("", index=table.index)
+
+
+def _rows(
+    table: pd.DataFrame, decisions: pd.Series, losses: pd.Series, column: str
+) -> list[LogRow]:
+    """What each row says of its recipe."""
+    texts = {"description": _described(table)}
+    names = {"commit": COMMIT_NAMES, "base": BASE_NAMES, "repeat_of": REPEAT_NAMES}
+    for part, columns in {**names, "recipe": ("recipe",)}.items():
+        named = [c for c in _named(table, columns) if c != column]
+        texts[part] = _texts(table[named[0]]) if named else pd.Series("", index=table.index)
+    return [
+        LogRow(
+            row=int(i) + 1,
+            decision="" if decisions[i] == NEITHER else decisions[i],
+            has_loss=bool(pd.notna(losses[i])),
+            **{part: cells[i] for part, cells in texts.items()},
+        )
+        for i in table.index
+    ]
+
+
+def _metric(contents: Contents, loss: str) -> str:
+    """The column of the metric.
+
+    Raises:
+        DataError: There is none, or several could be it.
+    """
+    if loss:
+        return loss
+    named = {c: rank for c in contents.have if (rank := loss_rank(c)) is not None}
+    has_number = {c: np.isfinite(numbers_of(contents.table[c])) for c in named}
+    ranks = {c: rank for c, rank in named.items() if has_number[c].any()}
+    if not ranks:
+        raise missing_loss(contents.have, contents)
+    best = [c for c in ranks if ranks[c][0] == min(rank[0] for rank in ranks.values())]
+    check_two_metrics({c: has_number[c] for c in best}, contents.where)
+    if len(best) > 1:
+        raise ambiguous_part("loss", sorted(best, key=lambda c: ranks[c]), contents)
+    return best[0]
+
+
+def _losses(
+    table: pd.DataFrame, metric: str, decisions: pd.Series, where: str, *, is_maximised: bool
+) -> tuple[pd.Series, list[str]]:
+    """The loss of each experiment, NaN where it failed, and notes.
+
+    Raises:
+        DataError: A metric is negative or no number, or every experiment failed.
+    """
+    cells, notes = read_losses(table[metric], metric)
+    numbers = read_numbers(cells, metric)
+    numbers = numbers.where(np.isfinite(numbers) & ~decisions.isin(["crash", NEITHER]))
+    if is_maximised:
+        numbers = numbers.where(numbers != 0)
+        ceiling, note = loss_of_metric(numbers, metric)
+        numbers, notes = ceiling - numbers, [*notes, note]
+    elif (numbers < 0).any():
+        row = int(np.flatnonzero(numbers < 0)[0])
+        raise DataError(
+            f"a metric that is minimised is positive, got {metric} {numbers.iloc[row]:g} in row "
+            f"{int(table.index[row]) + 1} of {where}; write it as a loss, or maximise it:",
+            [Choice({"maximise": metric})],
+        )
+    is_zero = numbers.eq(0)
+    numbers = numbers.where(~is_zero)
+    if numbers.isna().all():
+        raise DataError(
+            f"a log needs an experiment with a loss, all {len(table)} of {where} failed; check "
+            f"{argument('loss', metric)} and the words of the statuses."
+        )
+    is_crash, is_unfinished = decisions.eq("crash"), decisions.eq(NEITHER)
+    is_lost = numbers.isna() & ~is_crash & ~is_zero & ~is_unfinished
+    had_loss = is_crash & (pd.Series(numbers_of(cells), index=cells.index) > 0)
+    for rows, said in (
+        (is_crash, "crashed: counted as failed"),
+        (had_loss, "say crash and have a loss, which is not used"),
+        (is_zero, f"have a {metric} of 0: counted as failed"),
+        (is_lost, f"have no finite {metric}: counted as failed"),
+        (is_unfinished, "have not ended: not counted"),
+    ):
+        if rows.any():
+            notes.append(f"{_listed(rows)} {said}")
+    return numbers, notes
+
+
+def _listed(rows: pd.Series) -> str:
+    """How many rows, and which: `2 experiments (rows 3, 7)`."""
+    numbers = [str(int(i) + 1) for i in rows.index[rows]]
+    more = " …" if len(numbers) > MOST_ROWS_LISTED else ""
+    label = "row" if len(numbers) == 1 else "rows"
+    return (
+        f"{counted(len(numbers), 'experiment')} ({label} "
+        f"{', '.join(numbers[:MOST_ROWS_LISTED])}{more})"
+    )
+
+
+def _ladder(table: pd.DataFrame, recipes: pd.Series, losses: pd.Series) -> list[str]:
+    """The size columns of a log in which some recipe was run at several sizes."""
+    kinds = kinds_of(map(str, table))
+    is_there, chosen = losses.notna(), list[str]()
+    for column in sorted(kinds, key=lambda c: [*SIZE_KINDS, kinds[c]].index(kinds[c])):
+        values = pd.Series(numbers_of(table[column]), index=table.index)[is_there]
+        if kinds[column] not in SIZE_KINDS or not (values > 0).all():
+            continue
+        of_recipes = values.groupby(recipes[is_there])
+        is_ladder = (of_recipes.max() / of_recipes.min()).gt(LEAST_LADDER_RATIO).any()
+        codes = joint(*(levels_of(table.loc[is_there, c]).codes for c in chosen))
+        if is_ladder and not (chosen and levels_of(values).depends_on(codes)):
+            chosen.append(column)
+    return chosen
+
+
+def _sizes(table: pd.DataFrame, columns: Sequence[str], losses: pd.Series) -> pd.DataFrame:
+    """The size of each experiment, in columns; those that failed may have none."""
+    values = {c: read_numbers(table[c], c) for c in columns}
+    for column, numbers in values.items():
+        read_numbers(table.loc[losses.notna(), column], column, required=True)
+        values[column] = numbers
+    return pd.DataFrame(values, index=table.index)
+
+
+def _recipe_notes(recipes: Recipes) -> list[str]:
+    """Which rows repeat which, and where a kept change became the base."""
+    repeats: dict[int, list[int]] = {}
+    for row, first in recipes.repeats.items():
+        repeats.setdefault(first, []).append(row)
+    notes = [
+        f"row(s) {', '.join(map(str, rows))} repeat row {first} "
+        f"({recipes.names[recipes.of_rows[first]]})"
+        for first, rows in sorted(repeats.items())
+    ]
+    return notes + [
+        f"from row {row} on the base is {recipes.names[recipes.of_rows[row]]}"
+        for row in recipes.changes
+    ]

@@ -9,12 +9,25 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from extrap.commands.analysis import EXIT_DEVIATES, EXIT_FINE, EXIT_UNDECIDED, Printed, analysis
-from extrap.commands.inputs import parse_runs_size, read_table, renamings_and_formulas
-from extrap.commands.option_table import READING_OPTIONS
+from extrap.commands.inputs import (
+    parse_runs_size,
+    path_or_stdin,
+    read_table,
+    refuse_options_but,
+    renamings_and_formulas,
+)
+from extrap.commands.option_table import READING_OPTIONS, parse_size
 
 if TYPE_CHECKING:
     from extrap.analyses.comparison import Comparison
+    from extrap.analyses.comparison.experiments import Experiments
+    from extrap.reading.experiment_log import ExperimentLog
     from extrap.records import Runs
+
+LOG_OPTIONS = (
+    "loss maximise size where rename status at level min_gain next_file gate output as_json details"
+)
+"""Arguments of the options that apply to a log of experiments."""
 
 
 @analysis(
@@ -30,7 +43,11 @@ if TYPE_CHECKING:
         above 0 survives.
     --speed COLUMN | Speed of a run, such as tokens a second; default by name.
     --cost COLUMN | What a step, a token or a run costs, instead of a speed.
-    --gate | Exit code: 0 if a recipe survives, 4 if none does and one is undecided, 1 otherwise.
+    --status WORD=DECISION... | What a word in a log of experiments means: keep, discard, crash or
+        repeat (repeatable).
+    --next next_file FILE | Write the next runs as a table, one row per run.
+    --gate | Exit code: 0 if a recipe survives, or a change of a log is confirmed; 4 if that is
+        open; 1 otherwise.
     """,
 )
 def compare_command(
@@ -44,21 +61,31 @@ def compare_command(
     min_gain: float | None,
     speed: str | None,
     cost: str | None,
+    status: dict[str, str],
+    next_file: str | None,
     gate: bool,
     **options: Any,
 ) -> Printed:
     """Say whether a change of recipe survives at a larger size.
 
     SOURCES are tables of runs (CSV, Parquet or JSONL), the plain recipe first, or one table whose
-    column --by names the recipe of each run; three sizes with one seed are enough. Each recipe
+    column --by names the recipe of each run; two sizes with one seed are enough. Each recipe
     stands at its own best values, and runs are paired by seed and size. A verdict is survives,
-    hurts, fades, no difference or undecided.
+    hurts, fades, no difference or undecided; with one size better here or worse here.
+
+    A single log of experiments (one row each, its metric, and whether the change was kept) gets
+    its candidates, what fresh runs confirm of them, and what to run next.
 
     Example: extrap compare base.csv variant.csv --at 1e21 --gate
     """
     from extrap.analyses.comparison import compare
     from extrap.analyses.comparison.arm_checks import read_arms
 
+    log = None if len(sources) > 1 or by is not None else _read_log(sources[0], status, options)
+    if log is not None:
+        return _judged_log(log, at, min_gain, next_file, gate=gate, **options)
+    if status:
+        raise click.UsageError("--status is for a log of experiments; leave it out.")
     if options["size"] and not options["tune"]:
         options["tune"] = ("none",)  # who names the sizes names what is tuned as well
     if by is None:
@@ -95,11 +122,93 @@ def compare_command(
         cost=cost or "",
         **keywords,
     )
-    return Printed(
-        comparison,
-        code=gate_code(comparison) if gate else EXIT_FINE,
-        notes=[] if output is None else [_comparison_page(comparison, arms, output)],
+    notes = [] if output is None else [_comparison_page(comparison, arms, output)]
+    if next_file is not None:
+        from extrap.analyses.comparison.cells import comparison_cells
+
+        notes.append(_write_cells(comparison_cells(comparison, arms), next_file))
+    code = gate_code(comparison) if gate else EXIT_FINE
+    return Printed(comparison, code=code, notes=notes)
+
+
+def _read_log(
+    source: str, status: Mapping[str, str], options: Mapping[str, Any]
+) -> ExperimentLog | None:
+    """The log of experiments that a source is; None for any other table."""
+    from extrap.reading.experiment_log import is_experiment_log, read_experiment_log
+    from extrap.reading.sources import read_rows
+
+    table, _ = read_rows(path_or_stdin(source), rename=options["rename"])
+    if not status and not is_experiment_log(table):
+        return None
+    refuse_options_but(LOG_OPTIONS, source, "a log of experiments")
+    return read_experiment_log(
+        table if source == "-" else source,
+        loss=options["loss"] or "",
+        maximise=options["maximise"] or "",
+        statuses=status,
+        sizes=options["size"],
+        where=options["where"],
+        rename=options["rename"],
     )
+
+
+def _judged_log(
+    log: ExperimentLog,
+    at: str | None,
+    min_gain: float | None,
+    next_file: str | None,
+    *,
+    gate: bool,
+    level: float,
+    output: str | None,
+    **_: Any,
+) -> Printed:
+    """What a log says, its page and the table of its next runs."""
+    from extrap.analyses.comparison.cells import log_cells
+    from extrap.analyses.comparison.experiments import judge_experiments
+
+    sizes = list(log.experiments[0].size)
+    if at is not None and not sizes:
+        raise click.UsageError(
+            f"--at names a larger size, {log.source} has no column of sizes in which runs differ; "
+            "name it: --size width."
+        )
+    target = None if at is None else parse_size(at, sizes, largest=_largest(log))
+    experiments = judge_experiments(log, at=target, level=level, min_gain=min_gain)
+    notes = [] if output is None else [_log_page(experiments, log, output)]
+    if next_file is not None:
+        notes.append(_write_cells(log_cells(log, experiments), next_file))
+    code = EXIT_FINE
+    if gate:
+        is_open = experiments.verdict == UNDECIDED
+        is_better = experiments.verdict in (SURVIVES, BETTER_HERE)
+        code = EXIT_FINE if is_better else EXIT_UNDECIDED if is_open else EXIT_DEVIATES
+    return Printed(experiments, code=code, notes=notes)
+
+
+def _largest(log: ExperimentLog) -> dict[str, float]:
+    """Size column → its largest value."""
+    return {c: max(run.size[c] for run in log.experiments) for c in log.experiments[0].size}
+
+
+def _log_page(experiments: Experiments, log: ExperimentLog, path: str) -> str:
+    """Write the page; the line that says where."""
+    from extrap.analyses.comparison.experiments_page import experiments_page
+    from extrap.reporting.html import write_page
+    from extrap.reporting.study_page import About
+
+    rows = {"log": log.source, "data hash (SHA-256)": log.data_hash()}
+    about = About(Path(log.source).name, "Which changes are better than noise?", rows)
+    return f"wrote {write_page(experiments_page(experiments, about), path)}"
+
+
+def _write_cells(cells: pd.DataFrame, path: str) -> str:
+    """Write the next runs; the line that says where."""
+    from extrap.files import write_csv
+
+    write_csv(cells, path)
+    return f"wrote {path}: {counted(len(cells), 'run')}"
 
 
 def gate_code(comparison: Comparison) -> int:

@@ -22,6 +22,8 @@ DECISION_COLUMNS = split_words(
 """Columns of decisions, the likeliest first."""
 YES_OR_NO_COLUMNS = split_words("kept keep accepted accept merged improved")
 """Those whose 1 is a yes and whose 0 a no."""
+STATE_COLUMNS = split_words("status state outcome result")
+"""Those that may say how a run ended, beside another that says what was decided."""
 LABEL_COLUMNS = split_words("tags tag labels label")
 """Those that may hold several words, of which most are no decisions."""
 DESCRIPTION_NAMES = split_words(
@@ -73,11 +75,12 @@ def column_name(column: str) -> str:
     return plain_words(short_name(column))
 
 
-def decision_column(table: pd.DataFrame) -> str | None:
+def decision_column(table: pd.DataFrame, *, is_log: bool = False) -> str | None:
     """The column of decisions: of such a name, with the most words for keep or discard.
 
     Without such a word it is one whose words nobody knows, beside descriptions and a metric;
-    words for how runs ended, such as `complete` or `pruned`, are no decisions.
+    words for how runs ended, such as `complete` or `pruned`, are no decisions. Where the table is
+    known to be a log, any word of an experiment will do.
     """
     names = {str(c): column_name(str(c)) for c in table}
     named = sorted(
@@ -88,6 +91,8 @@ def decision_column(table: pd.DataFrame) -> str | None:
     n_decided = {c: int(meanings[c].isin(["keep", "discard"]).sum()) for c in named}
     if any(n_decided.values()):
         return max(named, key=lambda c: n_decided[c])
+    if is_log and named:
+        return max(named, key=lambda c: int(meanings[c].fillna("?").ne("").sum()))
     is_described = any(name in DESCRIPTION_NAMES[:-4] for name in names.values())
     if not (is_described and any(map(loss_rank, names))):
         return None
@@ -117,24 +122,22 @@ def decisions_of(
     if name in YES_OR_NO_COLUMNS:
         meanings |= {"1": "keep", "0": "discard"}
 
-    def decided(cell: object) -> str | None:
+    def decided(text: str) -> str | None:
         if name not in LABEL_COLUMNS:
-            return meanings.get(plain_status(cell))
-        parts = cell if isinstance(cell, list | tuple) else re.split(r"[\[\],;|\"']+", str(cell))
-        said = [meanings[p] for p in map(plain_status, parts) if meanings.get(p)]
-        return said[0] if said else ""
+            return meanings.get(plain_status(text))
+        parts = map(plain_status, re.split(r"[\[\],;|\"']+", text))
+        return next((meanings[part] for part in parts if meanings.get(part)), "")
 
-    return (
-        cells.astype(object)
-        .where(~is_empty(cells) & cells.notna(), "-")
-        .map(lambda cell: "" if isinstance(cell, str) and cell == "-" else decided(cell))
-    )
+    is_there = ~is_empty(cells) & cells.notna()
+    texts = cells.astype(object).where(is_there, "").astype(str)
+    meaning_of_text = {text: decided(text) if text else "" for text in texts.unique()}
+    return texts.map(meaning_of_text)
 
 
 def read_decisions(
     table: pd.DataFrame, column: str, statuses: Mapping[str, str], where: str
 ) -> pd.Series:
-    """What was decided of each experiment.
+    """What was decided of each experiment; a column of states may say that it crashed.
 
     Raises:
         ValueError: A word is to mean what is no decision.
@@ -155,4 +158,7 @@ def read_decisions(
             f"{column} of {where} has {listed}; say what that means:",
             [Choice({"statuses": dict.fromkeys(map(str, unknown.index), "discard")})],
         )
+    for state in [str(c) for c in table if column_name(str(c)) in STATE_COLUMNS and c != column]:
+        ends = decisions_of(table[state], state)
+        decisions = decisions.where(~ends.isin(["crash", NEITHER]), ends)
     return decisions

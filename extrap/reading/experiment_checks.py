@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -14,8 +14,9 @@ from extrap.reading.cells import is_empty, numbers_of
 from extrap.reading.decisions import column_name
 from extrap.reading.losses import BITS
 from extrap.reading.names import EVALUATION_COLUMN, RUN_TIMES, split_words
-from extrap.reading.repeated_recipes import FIRST_RECIPE, plain_description
+from extrap.reading.repeated_recipes import FIRST_RECIPE, plain_text
 from extrap.records import condition_text
+from extrap.records.numbers import counted
 
 GAP_OF_UNITS = 0.2
 """Log ratio of neighboring losses from which on they may be in two units."""
@@ -33,10 +34,12 @@ FIRST_EPOCH = 1e9
 """Smaller numbers are no times in seconds since 1970."""
 
 
-def oldest_first(table: pd.DataFrame, descriptions: pd.Series) -> tuple[pd.DataFrame, list[str]]:
+def oldest_first(
+    table: pd.DataFrame, descriptions: pd.Series, is_kept: pd.Series
+) -> tuple[pd.DataFrame, list[str]]:
     """A log with its oldest row first, and a note where it began with the newest.
 
-    Its times or its numbers fall, or its last row alone is called baseline.
+    Its times or its numbers fall, or its last row alone is called baseline and is kept.
     """
     for column in map(str, table):
         name = column_name(column) or column.strip()
@@ -48,8 +51,8 @@ def oldest_first(table: pd.DataFrame, descriptions: pd.Series) -> tuple[pd.DataF
                     return table[::-1], [f"{column} falls: the log is read from its last row"]
                 if (steps >= 0).all():
                     return table, []
-    is_first = descriptions.map(lambda text: bool(FIRST_RECIPE.fullmatch(plain_description(text))))
-    if len(table) > 2 and is_first.iloc[-1] and is_first.sum() == 1:
+    is_first = descriptions.map(lambda text: bool(FIRST_RECIPE.fullmatch(plain_text(text))))
+    if len(table) > 2 and is_first.iloc[-1] and is_first.sum() == 1 and is_kept.iloc[-1]:
         return table[::-1], ["the last row is the baseline: the log is read from its last row"]
     return table, []
 
@@ -62,8 +65,26 @@ def _order(cells: pd.Series, *, is_number: bool) -> np.ndarray:
         return numbers if (steps == 1).all() else np.full(len(cells), np.nan)
     if np.isfinite(numbers).all():
         return numbers if (numbers > FIRST_EPOCH).all() else np.full(len(cells), np.nan)
-    times = pd.to_datetime(cells.astype(str), errors="coerce", utc=True, format="mixed")
+    texts = cells.astype(str)
+    if not texts.str.contains(r"\d[-/]\d").all():  # a duration, such as 05:01
+        return np.full(len(cells), np.nan)
+    times = pd.to_datetime(texts, errors="coerce", utc=True, format="mixed")
     return np.where(times.isna(), np.nan, times.astype("int64").to_numpy(float))
+
+
+def without_copied_rows(
+    table: pd.DataFrame, identities: Sequence[str]
+) -> tuple[pd.DataFrame, list[str]]:
+    """A log without rows that repeat an earlier one in every cell, if they name a commit or time.
+
+    Other rows may be alike because the metric is rounded.
+    """
+    texts = table.astype(str)
+    is_copy = texts.duplicated() & ~table[[*identities]].apply(is_empty).all(axis="columns")
+    if not (len(identities) and is_copy.any()):
+        return table, []
+    rows = ", ".join(str(int(i) + 1) for i in table.index[is_copy][:3])
+    return table[~is_copy], [f"row(s) {rows} repeat an earlier row in every cell: left out"]
 
 
 def check_two_metrics(has_number: Mapping[str, np.ndarray], where: str) -> None:
@@ -128,9 +149,10 @@ def check_data(table: pd.DataFrame, metric: str, where: str) -> None:
         cells = table.loc[~is_empty(table[column]) & table[column].notna(), column]
         counts = cells.map(condition_text).value_counts()
         if len(counts) > 1:
+            several = [(value, n) for value, n in counts.items() if n > 1]
             listed = ", ".join(map(str, counts.index[:4]))
             raise DataError(
                 f"losses of a log are of one set of data, {column} of {where} has {listed}; "
                 "choose one:",
-                [Choice({"where": {column: v}}, f"{n} rows") for v, n in counts[:4].items()],
+                [Choice({"where": {column: v}}, counted(n, "row")) for v, n in several[:4]],
             )

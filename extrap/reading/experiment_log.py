@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,14 +36,17 @@ from extrap.reading.decisions import (
     NEITHER,
     column_name,
     decision_column,
+    plain_status,
     read_decisions,
 )
 from extrap.reading.endings import read_losses
 from extrap.reading.experiment_checks import (
+    TIME_NAMES,
     check_data,
     check_two_metrics,
     check_units,
     oldest_first,
+    without_copied_rows,
 )
 from extrap.reading.losses import loss_of_metric
 from extrap.reading.names import kinds_of, loss_rank, split_words
@@ -53,6 +58,10 @@ from extrap.records.numbers import counted
 
 COMMIT_NAMES = split_words("commit commit_hash git_commit sha git_sha hash revision rev id run_id")
 """Columns that identify an experiment, the likeliest first."""
+LABEL_NAMES = split_words(
+    "id run_id experiment experiment_id exp exp_id trial iteration number no"
+)
+"""Columns of what a base may be called beside its commit and description."""
 BASE_NAMES = split_words("base parent base_commit parent_commit parent_id base_id")
 """Columns of what an experiment was built on."""
 REPEAT_NAMES = split_words("repeat_of repeats rerun_of replicate_of")
@@ -122,6 +131,15 @@ def is_experiment_log(table: pd.DataFrame) -> bool:
     return len(table) > 0 and decision_column(table) is not None
 
 
+def log_is_no_sweep(where: str) -> DataError:
+    """The error to raise where a log of experiments is to be read as a sweep."""
+    path = shlex.quote(where) if Path(where).is_file() else "FILE"
+    return DataError(
+        f"a sweep has runs of several sizes, {where} is a log of experiments that were kept or "
+        f"discarded; compare them with extrap compare {path}."
+    )
+
+
 def read_experiment_log(
     source: Any,
     *,
@@ -150,8 +168,7 @@ def read_experiment_log(
     table, notes = read_rows(source, rename=rename)
     name = str(source) if isinstance(source, str) or hasattr(source, "name") else "the log"
     table, selected = selected_rows(table, where or {}, name)
-    table, ordered = oldest_first(table, _described(table))
-    column = decision_column(table)
+    column = decision_column(table, is_log=True)
     if column is None:
         raise DataError(
             f"a log of experiments says which changes were kept, no column of {name} does; give "
@@ -160,6 +177,9 @@ def read_experiment_log(
     if len(table) < 2:
         raise DataError(f"a log needs two experiments or more, {name} has one; add rows.")
     decisions = read_decisions(table, column, statuses or {}, name)
+    table, ordered = oldest_first(table, _described(table), decisions.eq("keep"))
+    table, copied = without_copied_rows(table, _named(table, (*COMMIT_NAMES, *TIME_NAMES)))
+    decisions = decisions[table.index]
     contents = Contents(table=table, where=name)
     metric = maximise or _metric(contents, loss)
     metric = require_column(
@@ -168,7 +188,7 @@ def read_experiment_log(
     losses, loss_notes = _losses(table, metric, decisions, name, is_maximised=bool(maximise))
     check_data(table[losses.notna()], metric, name)
     rows = _rows(table, decisions, losses, column)
-    recipes = recipes_of(rows, name)
+    recipes, first = recipes_of(rows, name), next(row for row in rows if row.has_loss)
     of_rows = pd.Series([recipes.of_rows[row.row] for row in rows], index=table.index)
     size_columns = [require_column(s, contents.have, name, option="size") for s in sizes]
     size_values = _sizes(table, size_columns or _ladder(table, of_rows, losses), losses)
@@ -179,10 +199,10 @@ def read_experiment_log(
             name=row.name,
             commit=row.commit,
             loss=float(losses[i]) if row.has_loss else None,
-            decision=row.decision,
+            decision="keep" if row is first and row.decision == "repeat" else row.decision,
             recipe=int(of_rows[i]),
             base=recipes.bases[of_rows[i]],
-            size={str(c): float(value) for c, value in size_values.loc[i].items()},
+            size={str(c): float(v) for c, v in size_values.loc[i].items() if v > 0},
         )
         for i, row in zip(table.index, rows, strict=True)
     )
@@ -192,7 +212,7 @@ def read_experiment_log(
         bases=tuple(recipes.bases),
         metric=metric,
         source=name,
-        notes=(*notes, *selected, *ordered, *loss_notes, *_recipe_notes(recipes)),
+        notes=(*notes, *selected, *ordered, *copied, *loss_notes, *_recipe_notes(recipes)),
     )
 
 
@@ -222,14 +242,16 @@ def _rows(
 ) -> list[LogRow]:
     """What each row says of its recipe."""
     texts = {"description": _described(table)}
-    names = {"commit": COMMIT_NAMES, "base": BASE_NAMES, "repeat_of": REPEAT_NAMES}
-    for part, columns in {**names, "recipe": ("recipe",)}.items():
+    names = {"commit": COMMIT_NAMES, "label": LABEL_NAMES}
+    names |= {"base": BASE_NAMES, "repeat_of": REPEAT_NAMES, "recipe": ("recipe",)}
+    for part, columns in names.items():
         named = [c for c in _named(table, columns) if c != column]
         texts[part] = _texts(table[named[0]]) if named else pd.Series("", index=table.index)
     return [
         LogRow(
             row=int(i) + 1,
             decision="" if decisions[i] == NEITHER else decisions[i],
+            status=plain_status(table.loc[i, column]),
             has_loss=bool(pd.notna(losses[i])),
             **{part: cells[i] for part, cells in texts.items()},
         )
@@ -276,8 +298,9 @@ def _losses(
         row = int(np.flatnonzero(numbers < 0)[0])
         raise DataError(
             f"a metric that is minimised is positive, got {metric} {numbers.iloc[row]:g} in row "
-            f"{int(table.index[row]) + 1} of {where}; write it as a loss, or maximise it:",
-            [Choice({"maximise": metric})],
+            f"{int(table.index[row]) + 1} of {where}; write it as a loss, or maximise it"
+            + (":" if (numbers.dropna() < 0).all() else f" ({argument('maximise', ...)})."),
+            [Choice({"maximise": metric})] if (numbers.dropna() < 0).all() else [],
         )
     is_zero = numbers.eq(0)
     numbers = numbers.where(~is_zero)
@@ -290,11 +313,11 @@ def _losses(
     is_lost = numbers.isna() & ~is_crash & ~is_zero & ~is_unfinished
     had_loss = is_crash & (pd.Series(numbers_of(cells), index=cells.index) > 0)
     for rows, said in (
-        (is_crash, "crashed: counted as failed"),
-        (had_loss, "say crash and have a loss, which is not used"),
-        (is_zero, f"have a {metric} of 0: counted as failed"),
-        (is_lost, f"have no finite {metric}: counted as failed"),
-        (is_unfinished, "have not ended: not counted"),
+        (is_crash & ~had_loss, "crashed: counted as failed"),
+        (had_loss, f"called crash with a {metric}, which is not used"),
+        (is_zero, f"with a {metric} of 0: counted as failed"),
+        (is_lost, f"without a finite {metric}: counted as failed"),
+        (is_unfinished, "not ended yet: not counted"),
     ):
         if rows.any():
             notes.append(f"{_listed(rows)} {said}")
@@ -322,10 +345,14 @@ def _ladder(table: pd.DataFrame, recipes: pd.Series, losses: pd.Series) -> list[
             continue
         of_recipes = values.groupby(recipes[is_there])
         is_ladder = (of_recipes.max() / of_recipes.min()).gt(LEAST_LADDER_RATIO).any()
-        codes = joint(*(levels_of(table.loc[is_there, c]).codes for c in chosen))
-        if is_ladder and not (chosen and levels_of(values).depends_on(codes)):
+        if is_ladder and not (chosen and _follows(column, chosen, table[is_there])):
             chosen.append(column)
     return chosen
+
+
+def _follows(column: str, others: Sequence[str], table: pd.DataFrame) -> bool:
+    """Whether rows that agree in the other columns agree in it."""
+    return levels_of(table[column]).depends_on(joint(*(levels_of(table[c]).codes for c in others)))
 
 
 def _sizes(table: pd.DataFrame, columns: Sequence[str], losses: pd.Series) -> pd.DataFrame:

@@ -207,7 +207,14 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
     have, sizes, tuned, loss = contents.have, request.size, request.tune, request.asked_loss
     if loss and not request.loss:
         _metric(contents, loss, "maximise")
-    parts = infer_parts(contents, request)
+    try:
+        parts = infer_parts(contents, request)
+    except DataError as error:
+        from extrap.reading.experiment_log import is_experiment_log, log_is_no_sweep
+
+        if request.is_sweep and is_experiment_log(contents.table):
+            raise log_is_no_sweep(contents.where) from error
+        raise
     played = (*parts.sizes, *parts.tuned, parts.loss, *filter(None, [parts.seed]), *parts.unused)
     called = {c: c if c in (*sizes, *(tuned or ())) else display_name(c, have) for c in played}
     displayed = replace(

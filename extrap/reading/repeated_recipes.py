@@ -52,7 +52,9 @@ class LogRow:
         row: Number of the row, from 1.
         description: What was changed.
         commit: Its commit; empty where there is none.
+        label: What else it is called, such as its number.
         decision: `keep`, `discard`, `crash`, `repeat` or empty.
+        status: The word of the log for that.
         has_loss: Whether the run came to its end.
         base: What the log calls its base; empty where it says nothing.
         repeat_of: What the log says that it repeats; empty where it says nothing.
@@ -62,7 +64,9 @@ class LogRow:
     row: int
     description: str
     commit: str = ""
+    label: str = ""
     decision: str = ""
+    status: str = ""
     has_loss: bool = True
     base: str = ""
     repeat_of: str = ""
@@ -111,14 +115,22 @@ class Recipes:
         recipes = self._keys.setdefault(plain_description(row.description), [])
         if recipe not in recipes:
             recipes.append(recipe)
-        for label in (row.commit, row.recipe, row.description, f"row {row.row}", str(row.row)):
-            if label:
-                self._labels.setdefault(label.lower(), recipe)
+        for label in (row.commit, row.label, row.recipe, row.description, f"row {row.row}"):
+            self.call(label, recipe)
         if not self.chain:
             self.chain.append(recipe)
         elif row.decision == "keep" and row.has_loss and recipe not in self.chain:
             self.chain.append(recipe)
             self.changes.append(row.row)
+
+    def call(self, label: str, recipe: int) -> None:
+        """Give a recipe a further name, unless another one has it."""
+        if label:
+            self._labels.setdefault(label.lower(), recipe)
+
+    def called(self, label: str) -> int | None:
+        """The recipe of exactly that name, of which empty is none."""
+        return self._labels.get(label.lower())
 
     def labeled(self, label: str) -> int | None:
         """The recipe of a commit, whole or shortened, of a label, a description or a row."""
@@ -129,15 +141,18 @@ class Recipes:
         longer = [commit for commit in self._labels if is_hash and _is_same_hash(commit, label)]
         if longer:
             return self._labels[longer[0]]
-        return self.described(label, self.chain[-1], is_repeat=True) if self.chain else None
+        return self.described(label, self.chain[-1], is_repeat=True)
 
-    def described(self, description: str, base: int, *, is_repeat: bool) -> int | None:
+    def described(
+        self, description: str, base: int, *, is_repeat: bool, is_base_stated: bool = False
+    ) -> int | None:
         """The recipe that a description names; None where it is a new one.
 
         Args:
             description: The description.
             base: What the row is built on.
             is_repeat: Whether the row is known to repeat an earlier one.
+            is_base_stated: Whether the log says what it is built on.
         """
         key = plain_description(description)
         if FIRST_RECIPE.fullmatch(key):
@@ -145,11 +160,8 @@ class Recipes:
         if (description.strip() and not key) or CURRENT_BASE.fullmatch(key):
             return base
         recipes = self._keys.get(key, []) or self._numbered(key)
-        repeated = [
-            recipe
-            for recipe in recipes
-            if is_repeat or recipe in (0, base, *self.chain) or self.bases[recipe] == base
-        ]
+        bases = (0, base) if is_base_stated else (0, *self.chain)
+        repeated = [r for r in recipes if is_repeat or r in bases or self.bases[r] == base]
         if repeated:
             return max(repeated, key=lambda recipe: (self.bases[recipe] == base, recipe))
         if key != plain_text(description):  # `rerun of 1a2b3c4`
@@ -187,8 +199,8 @@ def plain_description(description: str) -> str:
     text, before = plain_text(description), None
     while text != before:
         before = text
+        text = re.sub(rf"(?:^| ){REPEAT_PHRASE}(?: #?\d\d?)?$", "", text)
         text = re.sub(rf"^{REPEAT_PHRASE}(?: (?:of|for|the|with|on))*(?: |$)", "", text)
-        text = re.sub(rf"(?:^| ){REPEAT_PHRASE}$", "", text)
         text = re.sub(r" (?:second|third|2nd|3rd)$", "", text)
     return text
 
@@ -206,6 +218,8 @@ def recipes_of(rows: Sequence[LogRow], where: str) -> Recipes:
     recipes = Recipes()
     first = next(row for row in rows if row.has_loss)
     recipes.add(first, None, -1)
+    if first.base:  # the state before the log, which its first run measures
+        recipes.call(first.base, 0)
     has_commits = commits_tell_recipes(rows)
     for row in rows:
         if row is first:
@@ -223,17 +237,21 @@ def _recipe_of(
     if row.repeat_of:
         return _labeled(recipes, row, row.repeat_of, "repeats", where)
     if row.recipe:
-        return recipes._labels.get(row.recipe.lower())
-    if row.commit and has_commits and row.commit.lower() in recipes._labels:
-        return recipes._labels[row.commit.lower()]
+        return recipes.called(row.recipe)
+    if has_commits and (recipe := recipes.called(row.commit)) is not None:
+        return recipe
     is_repeat = row.decision == "repeat"
-    recipe = recipes.described(row.description, base, is_repeat=is_repeat)
+    recipe = recipes.described(
+        row.description, base, is_repeat=is_repeat, is_base_stated=bool(row.base)
+    )
+    if recipe is None and is_repeat and FIRST_RECIPE.fullmatch(row.status):
+        return 0
     if recipe is None and is_repeat:
         raise DataError(
             f"a repeat names what it repeats, row {row.row} of {where} is marked as one and "
             f"{shown(row.name)} names no earlier row; write the commit or the description of that "
             "row in a column repeat_of, or take such rows for changes:",
-            [Choice({"statuses": {"repeat": "discard"}})],
+            [Choice({"statuses": {row.status: "discard"}})],
         )
     return recipe
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from extrap.analyses.comparison.gate import BETTER_HERE, SURVIVES, UNDECIDED
 from extrap.commands.analysis import EXIT_DEVIATES, EXIT_FINE, EXIT_UNDECIDED, Printed, analysis
 from extrap.commands.inputs import (
     parse_runs_size,
@@ -17,8 +18,11 @@ from extrap.commands.inputs import (
     renamings_and_formulas,
 )
 from extrap.commands.option_table import READING_OPTIONS, parse_size
+from extrap.records.numbers import counted
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from extrap.analyses.comparison import Comparison
     from extrap.analyses.comparison.experiments import Experiments
     from extrap.reading.experiment_log import ExperimentLog

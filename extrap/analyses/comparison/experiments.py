@@ -17,7 +17,8 @@ from scipy import special
 
 from extrap.analyses.comparison.comparing import compare
 from extrap.analyses.comparison.comparison_results import Comparison
-from extrap.analyses.comparison.gate import BETTER_HERE, SURVIVES, UNDECIDED, NextRuns
+from extrap.analyses.comparison.gate import BETTER_HERE, SURVIVES, UNDECIDED
+from extrap.analyses.comparison.next_runs import NextRuns
 from extrap.errors import DataError
 from extrap.fitting.changes import ChangeEffects, change_effects, least_gain, repeats_needed
 from extrap.fitting.discoveries import LEAST_FRESH, Confirmation, confirmations

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from extrap.records import Runs
 
 LOG_OPTIONS = (
-    "loss maximise size where rename status at level min_gain next_file gate output as_json details"
+    "loss maximise size where rename statuses at level min_gain next_file gate output as_json details"
 )
 """Arguments of the options that apply to a log of experiments."""
 
@@ -47,11 +47,11 @@ LOG_OPTIONS = (
         above 0 survives.
     --speed COLUMN | Speed of a run, such as tokens a second; default by name.
     --cost COLUMN | What a step, a token or a run costs, instead of a speed.
-    --status WORD=DECISION... | What a word in a log of experiments means: keep, discard, crash or
+    --status statuses WORD=DECISION... | What a word in a log of experiments means: keep, discard, crash or
         repeat (repeatable).
     --next next_file FILE | Write the next runs as a table, one row per run.
-    --gate | Exit code: 0 if a recipe survives, or a change of a log is confirmed; 4 if that is
-        open; 1 otherwise.
+    --gate | Exit code: 0 if a recipe survives, is better at the only size and --at names it, or
+        is a confirmed change of a log; 4 if one may; 1 otherwise.
     """,
 )
 def compare_command(
@@ -65,7 +65,7 @@ def compare_command(
     min_gain: float | None,
     speed: str | None,
     cost: str | None,
-    status: dict[str, str],
+    statuses: dict[str, str],
     next_file: str | None,
     gate: bool,
     **options: Any,
@@ -85,10 +85,10 @@ def compare_command(
     from extrap.analyses.comparison import compare
     from extrap.analyses.comparison.arm_checks import read_arms
 
-    log = None if len(sources) > 1 or by is not None else _read_log(sources[0], status, options)
+    log = None if len(sources) > 1 or by is not None else _read_log(sources[0], statuses, options)
     if log is not None:
         return _judged_log(log, at, min_gain, next_file, gate=gate, **options)
-    if status:
+    if statuses:
         raise click.UsageError("--status is for a log of experiments; leave it out.")
     if options["size"] and not options["tune"]:
         options["tune"] = ("none",)  # who names the sizes names what is tuned as well
@@ -136,21 +136,21 @@ def compare_command(
 
 
 def _read_log(
-    source: str, status: Mapping[str, str], options: Mapping[str, Any]
+    source: str, statuses: Mapping[str, str], options: Mapping[str, Any]
 ) -> ExperimentLog | None:
     """The log of experiments that a source is; None for any other table."""
     from extrap.reading.experiment_log import is_experiment_log, read_experiment_log
     from extrap.reading.sources import read_rows
 
     table, _ = read_rows(path_or_stdin(source), rename=options["rename"])
-    if not status and not is_experiment_log(table):
+    if not statuses and not is_experiment_log(table):
         return None
     refuse_options_but(LOG_OPTIONS, source, "a log of experiments")
     return read_experiment_log(
         table if source == "-" else source,
         loss=options["loss"] or "",
         maximise=options["maximise"] or "",
-        statuses=status,
+        statuses=statuses,
         sizes=options["size"],
         where=options["where"],
         rename=options["rename"],
@@ -170,7 +170,7 @@ def _judged_log(
 ) -> Printed:
     """What a log says, its page and the table of its next runs."""
     from extrap.analyses.comparison.cells import log_cells
-    from extrap.analyses.comparison.experiments import judge_experiments
+    from extrap.analyses.comparison.experiments import NOTHING_BETTER, judge_experiments
 
     sizes = list(log.experiments[0].size)
     if at is not None and not sizes:
@@ -183,11 +183,10 @@ def _judged_log(
     notes = [] if output is None else [_log_page(experiments, log, output)]
     if next_file is not None:
         notes.append(_write_cells(log_cells(log, experiments), next_file))
+    passing = {SURVIVES} if at is not None else {SURVIVES, BETTER_HERE}
     code = EXIT_FINE
-    if gate:
-        is_open = experiments.verdict == UNDECIDED
-        is_better = experiments.verdict in (SURVIVES, BETTER_HERE)
-        code = EXIT_FINE if is_better else EXIT_UNDECIDED if is_open else EXIT_DEVIATES
+    if gate and experiments.verdict not in passing:
+        code = EXIT_DEVIATES if experiments.verdict == NOTHING_BETTER else EXIT_UNDECIDED
     return Printed(experiments, code=code, notes=notes)
 
 

@@ -158,7 +158,7 @@ def judge_experiments(
     changes = {recipe: judged.change(recipe) for recipe in range(1, len(log.recipes))}
     comparisons = {
         recipe: compare(
-            arms, size=list(judged.size), tune="none", at=at, level=level, min_gain=min_gain
+            arms, size=list(judged.size), tune=(), at=at, level=level, min_gain=min_gain
         )
         for recipe, change in changes.items()
         if change.outcome == CONFIRMED and (arms := judged.arms(recipe)) is not None

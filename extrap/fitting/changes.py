@@ -1,14 +1,14 @@
 """Effects of changes in a log of experiments, most of which are run once.
 
 A log keeps what wins, so that a base is partly luck. One model of all runs answers: a recipe is
-its base plus an effect, most effects are nothing, and runs scatter by one noise. Runs of a base,
-of the changes that did nothing to it and of what was built on them then all say where it lies.
-What is kept or discarded depends on the runs alone and adds nothing to them (Rubin 1976).
+its base plus an effect, most effects are nothing, and all runs have one noise. Runs of a base, of
+the changes that did nothing to it and of what was built on them then all say where it lies. That
+the runs chose what was kept adds nothing to them (Rubin 1976).
 
 References:
-    Mitchell, Beauchamp (1988), Bayesian variable selection in linear regression, for the prior.
-    Stephens (2017), False discovery rates: a new deal, Biostatistics 18, 275, for its rates.
-    Pearl (1988), Probabilistic reasoning in intelligent systems, chapter 4, for sums over trees.
+    Mitchell, Beauchamp (1988), Bayesian variable selection in linear regression, JASA 83, 1023.
+    Stephens (2017), False discovery rates: a new deal, Biostatistics 18, 275: rates of the log.
+    Rubin (1976), Inference and missing data, Biometrika 63, 581.
 """
 
 from __future__ import annotations
@@ -17,37 +17,28 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import fft, optimize, special
+from scipy import optimize, special
 
+from extrap.fitting.change_tree import ChangeTree, RecipeRuns
 from extrap.fitting.distributions import t_quantile
 from extrap.fitting.projection import Index, Mask
 from extrap.laws.base import Array
 from extrap.records import Interval
 
-GAIN_SCALES = ((0.005, 0.8), (0.03, 0.2))
-"""Means of exponential gains in log loss, and their probabilities among better changes."""
-LOSS_SCALES = ((0.005, 0.5), (0.03, 0.3), (0.15, 0.2))
-"""The same of worse changes."""
-PRIOR_COUNTS = np.array([8.0, 1.0, 1.0])
+PRIOR_COUNTS = (4.0, 1.0, 3.0)
 """Changes that do nothing, are better and are worse, as if seen before the log."""
 NOISE_MEDIAN, NOISE_LOG_SD = 0.002, 1.5
 """Of the noise of a run, before the log."""
 CANDIDATE_PROBABILITY = 0.5
-"""Of being better (worse), from which a change is a candidate (worse)."""
+"""Of being better, from which a change is a candidate, or of being worse (`benchmarks.nights`)."""
 STANDS_OUT_P = 0.01
 """Chance that one run of a change that does nothing stands out from the repeats of its base."""
-REACH = 0.05
-"""In log loss, from all bases; changes that lie further are plainly better or worse."""
-LEAST_STEPS = 3.0
-"""Of the grid per standard deviation of a run; more where many runs tell one base."""
-MOST_POINTS = 4096
-"""Of the grid."""
-LEAST_DENSITY = 1e-30
-"""Beside a peak of 1; below are errors of transforms."""
 N_ROUNDS = 5
 """Of expectation maximisation of the rates."""
-NOISE_STEPS = 0.12 * np.arange(-3, 4)
-"""Logarithms of noises that are averaged, from the likeliest one."""
+SEARCH_REACH = 0.5
+"""Of the second search for the log noise, at the rates of the log, about the first result."""
+NOISE_STEPS = np.linspace(-0.36, 0.36, 7)
+"""Log noises that are averaged, from the likeliest one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -89,9 +80,9 @@ def change_effects(
 ) -> ChangeEffects:
     """Spike-and-slab posterior of the effects of all changes of a log.
 
-    `y = m_r + σ ε`, `m_r = m_base − gain_r`: a gain is 0, or has a mixture of exponentials on
-    either side, with rates by expectation maximisation. Sums over the means are exact on a grid
-    (belief propagation on the tree of bases); the noise is averaged over by its evidence.
+    `y = m_r + σ ε`, `m_r = m_base − gain_r`: a gain is 0, or has a mixture of gamma densities on
+    either side. Rates of the three are the log's, by expectation maximisation; the effects are
+    averaged over noises by their evidence.
 
     Args:
         log_losses: Of the runs in order, shape (n_runs,), without failed ones.
@@ -100,33 +91,29 @@ def change_effects(
             first one. Shape (n_recipes,).
         level: Content of `noise_interval`.
     """
-    log = _Log.of(np.asarray(log_losses, float), np.asarray(recipes), np.asarray(bases))
-    rates = PRIOR_COUNTS / PRIOR_COUNTS.sum()
-    mode = optimize.minimize_scalar(
-        lambda log_noise: -_Tree(log, math.exp(log_noise)).log_evidence(rates),
-        bounds=log.noise_bounds(),
-        method="bounded",
-        options={"xatol": 0.1},
-    ).x
-    tree = _Tree(log, math.exp(mode))
-    for _ in range(N_ROUNDS):
-        counts = PRIOR_COUNTS + tree.probabilities(rates).sum(axis=0)
-        rates = counts / counts.sum()
+    runs = RecipeRuns.of(np.asarray(log_losses, float), np.asarray(recipes), np.asarray(bases))
+    rates, bounds = np.array(PRIOR_COUNTS) / sum(PRIOR_COUNTS), runs.log_noise_bounds()
+    for _ in range(2):
+        mode = _likeliest_log_noise(runs, rates, bounds)
+        rates = _rates(ChangeTree(runs, math.exp(mode)), rates)
+        bounds = mode - SEARCH_REACH, mode + SEARCH_REACH
     log_noises = mode + NOISE_STEPS
-    trees = [_Tree(log, math.exp(log_noise)) for log_noise in log_noises]
-    weights = special.softmax([tree.log_evidence(rates) for tree in trees])
-    mean = float(weights @ log_noises)
-    half = float(special.ndtri((1 + level) / 2) * np.sqrt(weights @ (log_noises - mean) ** 2))
-    probabilities = np.tensordot(weights, [tree.probabilities(rates) for tree in trees], 1)
-    moments = np.tensordot(weights, [tree.moments(rates) for tree in trees], 1)
+    trees = [ChangeTree(runs, math.exp(log_noise)) for log_noise in log_noises]
+    beliefs = [tree.beliefs(rates) for tree in trees]
+    weights = special.softmax([belief.log_evidence for belief in beliefs] + _log_prior(log_noises))
+    center = float(weights @ log_noises)
+    half = special.ndtri((1 + level) / 2) * math.sqrt(weights @ (log_noises - center) ** 2)
+    probabilities = np.tensordot(weights, [belief.probabilities for belief in beliefs], 1)
+    pairs = zip(trees, beliefs, strict=True)
+    gains, squares = np.tensordot(weights, [tree.moments(b, rates) for tree, b in pairs], 1)
     return ChangeEffects(
-        gains=moments[0] + log.beyond,
-        sds=np.sqrt(np.maximum(moments[1] - moments[0] ** 2, 0.0)),
+        gains=gains - runs.excess,
+        sds=np.sqrt(np.maximum(squares - gains**2, 0.0)),
         better=probabilities[:, 1],
         worse=probabilities[:, 2],
-        noise=math.exp(mean),
-        noise_interval=Interval(math.exp(mean - half), math.exp(mean + half)),
-        n_repeats=log.n_repeats,
+        noise=math.exp(center),
+        noise_interval=Interval(math.exp(center - half), math.exp(center + half)),
+        n_repeats=runs.n_repeats,
     )
 
 
@@ -146,159 +133,27 @@ def repeats_needed(noise: float, gain: float, *, most: int = 100) -> int | None:
     return next((n for n in range(2, most + 1) if least_gain(noise, n) <= gain), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Log:
-    """Runs by recipe.
-
-    Attributes:
-        means: Of the log losses, no further than the reach from the means of bases.
-        beyond: What that takes from the gains.
-        counts: Numbers of runs.
-        bases: Of the recipes.
-        inner: Recipes that others were built on, first ones among them; in order.
-        leaves: Other recipes with runs.
-        squares: Sum of squares within recipes.
-        n_repeats: Its degrees of freedom.
-        spread: Noise, if all changes did nothing.
-    """
-
-    means: Array
-    beyond: Array
-    counts: Index
-    bases: Index
-    inner: Index
-    leaves: Index
-    squares: float
-    n_repeats: int
-    spread: float
-
-    @classmethod
-    def of(cls, log_losses: Array, recipes: Index, bases: Index) -> _Log:
-        indices = np.arange(len(bases))
-        counts = np.bincount(recipes, minlength=len(bases))
-        sums = np.bincount(recipes, log_losses, len(bases))
-        means = np.where(counts, sums / np.maximum(counts, 1), np.median(log_losses))
-        is_inner = np.isin(indices, bases) | (bases < 0)
-        compared = (bases >= 0) & (counts > 0) & (counts[bases] > 0)
-        differences = (means[bases] - means)[compared]
-        spread = float(np.median(np.abs(differences))) if differences.size else 0.0
-        reach = max(REACH, 10 * spread)
-        inner_means = means[is_inner]
-        inside = np.clip(means, inner_means.min() - reach, inner_means.max() + reach)
-        beyond = np.where(bases < 0, 0.0, inside - means)
-        return cls(
-            means=inside,
-            beyond=beyond,
-            counts=counts,
-            bases=bases,
-            inner=indices[is_inner],
-            leaves=indices[~is_inner & (counts > 0)],
-            squares=float(((log_losses - means[recipes]) ** 2).sum()),
-            n_repeats=int(len(log_losses) - (counts > 0).sum()),
-            spread=spread,
-        )
-
-    @property
-    def steps(self) -> float:
-        """Of the grid per noise: 1.2 for the standard deviation of what most runs tell."""
-        told = np.bincount(self.bases[self.leaves], self.counts[self.leaves], len(self.bases))
-        return max(LEAST_STEPS, math.sqrt(float((told + self.counts).max())) / 1.2)
-
-    def noise_bounds(self) -> tuple[float, float]:
-        """Logarithms of noises that hold the likeliest one."""
-        within = math.sqrt(self.squares / self.n_repeats) if self.n_repeats else self.spread
-        finest = np.ptp(self.means) * self.steps / (MOST_POINTS / 1.2)
-        low = max(min(within, self.spread) / 8, finest, 1e-7)
-        return math.log(low), math.log(max(3 * within, 3 * self.spread, 2 * low))
+def _log_prior(log_noise: Array | float) -> Array:
+    """Log density of a log noise."""
+    return -(((np.asarray(log_noise) - math.log(NOISE_MEDIAN)) / NOISE_LOG_SD) ** 2) / 2
 
 
-class _Tree:
-    """Sums over the mean log losses of all recipes, on a grid of n points, at one noise."""
+def _likeliest_log_noise(runs: RecipeRuns, rates: Array, bounds: tuple[float, float]) -> float:
+    """Between bounds."""
 
-    def __init__(self, log: _Log, noise: float) -> None:
-        self.log, self.step = log, noise / log.steps
-        margin = 6 * noise
-        grid = np.arange(log.means.min() - margin, log.means.max() + margin, self.step)
-        self.n, self.length = len(grid), fft.next_fast_len(2 * len(grid), real=True)
-        self.own = -log.counts[:, None] * ((log.means[:, None] - grid) / noise) ** 2 / 2
-        self.constant = (
-            -log.counts.sum() * math.log(noise)
-            - log.squares / noise**2 / 2
-            - (math.log(noise / NOISE_MEDIAN) / NOISE_LOG_SD) ** 2 / 2
-        )
-        kernels = self._kernels(GAIN_SCALES, 1), self._kernels(LOSS_SCALES, -1).conj()
-        self.kernels = np.stack(kernels, axis=1)
-        self.leaf_sides = self._sides(np.exp(self.own[log.leaves]))
+    def negative(log_noise: float) -> float:
+        tree = ChangeTree(runs, math.exp(log_noise))
+        return -tree.log_evidence(rates) - float(_log_prior(log_noise))
 
-    def _kernels(self, scales: tuple[tuple[float, float], ...], sign: int) -> Array:
-        """Transforms of an effect's masses on the grid, times its 0th, 1st and 2nd power."""
-        edges = np.maximum(np.arange(self.n + 1) - 0.5, 0) * self.step
-        masses = sum(share * -np.diff(np.exp(-edges / scale)) for scale, share in scales)
-        powers = (sign * self.step * np.arange(self.n)) ** np.arange(3)[:, None]
-        return np.asarray(fft.rfft(masses * powers, self.length))
+    options = {"xatol": 0.1}
+    return float(
+        optimize.minimize_scalar(negative, bounds=bounds, method="bounded", options=options).x
+    )
 
-    def _moved(self, belief: Array, kernels: Array) -> Array:
-        """Beliefs, shape (…, n), convolved with effects of either side, shape (…, 2, n)."""
-        transform = fft.rfft(belief, self.length)[..., None, :]
-        return np.asarray(fft.irfft(transform * kernels, self.length)[..., : self.n])
 
-    def _sides(self, belief: Array, *, is_downward: bool = False) -> Array:
-        """Beliefs moved by no effect, by better and by worse ones, shape (…, 3, n)."""
-        kernels = self.kernels[0].conj() if is_downward else self.kernels[0]
-        slabs = np.maximum(self._moved(belief, kernels), LEAST_DENSITY)
-        return np.concatenate([belief[..., None, :], slabs], axis=-2)
-
-    def _up(self, rates: Array) -> tuple[Array, Array, Array]:
-        """Log beliefs in means from runs below, and messages to bases, with their sides."""
-        log, below = self.log, self.own.copy()
-        messages, sides = np.zeros_like(below), np.zeros((len(below), 3, self.n))
-        sides[log.leaves] = self.leaf_sides
-        messages[log.leaves] = np.log(rates @ self.leaf_sides)
-        np.add.at(below, log.bases[log.leaves], messages[log.leaves])
-        for recipe in log.inner[::-1]:
-            if (base := log.bases[recipe]) >= 0:
-                peak = below[recipe].max()
-                sides[recipe] = self._sides(np.exp(below[recipe] - peak))
-                messages[recipe] = np.log(rates @ sides[recipe]) + peak
-                below[base] += messages[recipe]
-        return below, messages, sides
-
-    def log_evidence(self, rates: Array) -> float:
-        """Of the noise."""
-        first = self._up(rates)[0][self.log.bases < 0]
-        sums = special.logsumexp(first, axis=1) + math.log(self.step)
-        return float(sums.sum()) + self.constant
-
-    def _joint(self, rates: Array) -> tuple[Array, Array, Array]:
-        """What all other runs say of each recipe's base, with beliefs below and their sides."""
-        log = self.log
-        below, messages, sides = self._up(rates)
-        above, total = np.zeros_like(below), below.copy()
-        for recipe in log.inner:
-            if (base := log.bases[recipe]) >= 0:
-                above[recipe] = total[base] - messages[recipe]
-                others = np.exp(above[recipe] - above[recipe].max())
-                total[recipe] += np.log(rates @ self._sides(others, is_downward=True))
-        leaves = log.leaves
-        above[leaves] = total[log.bases[leaves]] - messages[leaves]
-        others = np.exp(above - above.max(axis=1, keepdims=True))
-        others[log.bases < 0] = 0.0
-        return others, below, sides
-
-    def probabilities(self, rates: Array) -> Array:
-        """Of no effect, a better and a worse one, shape (n_recipes, 3)."""
-        others, _, sides = self._joint(rates)
-        masses = rates * np.einsum("rn,rkn->rk", others, sides)
-        sums = masses.sum(axis=1, keepdims=True)
-        return np.asarray(np.divide(masses, sums, out=np.zeros_like(masses), where=sums > 0))
-
-    def moments(self, rates: Array) -> Array:
-        """Mean gains and mean squares of them, shape (2, n_recipes)."""
-        others, below, sides = self._joint(rates)
-        beliefs = np.exp(below - below.max(axis=1, keepdims=True))
-        sums = np.einsum("rn,rkn,k->r", others, sides, rates)
-        moments = [
-            np.einsum("rn,rkn,k->r", others, self._moved(beliefs, kernels), rates[1:])
-            for kernels in self.kernels[1:]
-        ]
-        return np.asarray(np.divide(moments, sums, out=np.zeros((2, len(sums))), where=sums > 0))
+def _rates(tree: ChangeTree, rates: Array) -> Array:
+    """Of no effects, better and worse ones, closer to the likeliest ones."""
+    for _ in range(N_ROUNDS):
+        counts = tree.beliefs(rates).probabilities.sum(axis=0) + PRIOR_COUNTS
+        rates = counts / counts.sum()
+    return rates

@@ -69,7 +69,7 @@ def _values_at(runs: Runs, size: Mapping[str, float]) -> dict[str, float]:
     best = frame.loc[frame.loc[is_largest, "loss"].idxmin(), list(runs.tuned)]
     values = {name: float(value) for name, value in best.items()}
     try:
-        point = forecast(runs).at(size)
+        point = forecast(runs).at(**size)
     except (DataError, ValueError):
         return values
     advised = {name: v for name, v in point.recommended.items() if v is not None}

@@ -1,0 +1,57 @@
+"""The next runs of recipes as a table."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import extrap
+from extrap.analyses.comparison.cells import comparison_cells
+from extrap.cli import main
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def sweep(scale, seeds=(0,)):
+    """Losses over width and lr, the best rate falling with width."""
+    grid = [(w, lr, s) for w in (16, 32, 64) for lr in 0.01 * 2.0 ** np.arange(-4, 3) for s in seeds]
+    table = pd.DataFrame(grid, columns=["width", "lr", "seed"])
+    off = np.log2(table.lr / (0.02 * (table.width / 16) ** -1.0))
+    return table.assign(loss=(2 + scale * table.width**-0.4) * (1 + 0.01 * off**2))
+
+
+def test_the_command_writes_rows_of_both_recipes(tmp_path, capsys):
+    cells = tmp_path / "next.csv"
+    tables = [str(EXAMPLES / f"gate_{name}.csv") for name in ("base", "variant")]
+    options = ["--names", "base,variant", "--at", "1e23", "--next", str(cells)]
+    assert main(["compare", *tables, *options]) == 0
+    with cells.open() as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["recipe", "flops", "seed"]
+    n = len(rows) // 2
+    assert [row["recipe"] for row in rows].count("variant") == n > 0
+    assert {float(row["flops"]) > 3e19 for row in rows} == {True}
+    assert f"wrote {cells}: {2 * n} runs" in capsys.readouterr().out
+
+
+def test_each_recipe_is_run_at_values_forecast_for_it_and_new_seeds():
+    arms = {"base": extrap.read_runs(sweep(1.0)), "variant": extrap.read_runs(sweep(0.999))}
+    comparison = extrap.compare(arms, at=1024)
+    proposal = comparison.contrasts[0].next_runs
+    cells = comparison_cells(comparison, arms)
+    assert list(cells) == ["recipe", "width", "lr", "seed"]
+    assert len(cells) == 2 * proposal.n_seeds
+    for name, runs in arms.items():
+        size = {"width": proposal.size["width"]}
+        expected = extrap.forecast(runs).at(**size).recommended["lr"]
+        assert set(cells.lr[cells.recipe == name]) == {expected}
+    taken = {0} if proposal.size["width"] in (16, 32, 64) else set()
+    assert not taken & set(cells.seed)
+    assert cells.seed.nunique() == proposal.n_seeds
+
+
+def test_a_decided_comparison_has_no_next_runs():
+    arms = {"base": sweep(1.0, (0, 1)), "variant": sweep(0.7, (0, 1))}
+    runs = {name: extrap.read_runs(table) for name, table in arms.items()}
+    assert comparison_cells(extrap.compare(runs, at=128), runs).empty

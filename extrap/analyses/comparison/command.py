@@ -170,7 +170,7 @@ def _judged_log(
 ) -> Printed:
     """What a log says, its page and the table of its next runs."""
     from extrap.analyses.comparison.cells import log_cells
-    from extrap.analyses.comparison.experiments import NOTHING_BETTER, judge_experiments
+    from extrap.analyses.comparison.experiments import judge_experiments
 
     sizes = list(log.experiments[0].size)
     if at is not None and not sizes:
@@ -183,11 +183,22 @@ def _judged_log(
     notes = [] if output is None else [_log_page(experiments, log, output)]
     if next_file is not None:
         notes.append(_write_cells(log_cells(log, experiments), next_file))
-    passing = {SURVIVES} if at is not None else {SURVIVES, BETTER_HERE}
-    code = EXIT_FINE
-    if gate and experiments.verdict not in passing:
-        code = EXIT_DEVIATES if experiments.verdict == NOTHING_BETTER else EXIT_UNDECIDED
+    code = log_gate_code(experiments, is_named=at is not None) if gate else EXIT_FINE
     return Printed(experiments, code=code, notes=notes)
+
+
+def log_gate_code(experiments: Experiments, *, is_named: bool) -> int:
+    """Exit code 0 if a change is confirmed, at the target if it is named; 4 if one may be; else 1.
+
+    Args:
+        experiments: The log.
+        is_named: Whether a target was named.
+    """
+    verdicts = {comparison.verdict for comparison in experiments.comparisons.values()}
+    is_here = experiments.verdict == BETTER_HERE and (not is_named or BETTER_HERE in verdicts)
+    if experiments.verdict == SURVIVES or is_here:
+        return EXIT_FINE
+    return EXIT_UNDECIDED if experiments.verdict in (BETTER_HERE, UNDECIDED) else EXIT_DEVIATES
 
 
 def _largest(log: ExperimentLog) -> dict[str, float]:

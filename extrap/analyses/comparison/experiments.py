@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from scipy import special
 
 from extrap.analyses.comparison.comparing import compare
 from extrap.analyses.comparison.comparison_results import Comparison
-from extrap.analyses.comparison.gate import BETTER_HERE, SURVIVES, UNDECIDED
+from extrap.analyses.comparison.gate import BETTER_HERE, SURVIVES, UNDECIDED, VERDICTS
 from extrap.analyses.comparison.next_runs import NextRuns
 from extrap.errors import DataError
 from extrap.fitting.changes import ChangeEffects, change_effects, least_gain, repeats_needed
@@ -75,9 +75,9 @@ class Experiments(Shown):
     Attributes:
         source: The log.
         metric: Column of the loss.
-        verdict: `survives` where a confirmed change does at larger sizes; `better here` where one
-            is confirmed; `undecided` where there are candidates, or the noise is unknown; else
-            `nothing better`.
+        verdict: Of confirmed changes the best of `extrap.compare` at larger sizes, and `better
+            here` where these leave it open; without one `undecided` where there are candidates,
+            or nothing tells the noise; else `nothing better`.
         changes: In the order of the log.
         base: The recipe to build on: the last in the log's chain that is confirmed all the way.
         log_base: The recipe that the log built on last.
@@ -163,20 +163,12 @@ def judge_experiments(
         for recipe, change in changes.items()
         if change.outcome == CONFIRMED and (arms := judged.arms(recipe)) is not None
     }
-    outcomes = {change.outcome for change in changes.values()}
-    if any(comparison.verdict == SURVIVES for comparison in comparisons.values()):
-        verdict = SURVIVES
-    elif CONFIRMED in outcomes:
-        verdict = BETTER_HERE
-    else:
-        is_open = CANDIDATE in outcomes or NOT_JUDGED in outcomes
-        verdict = UNDECIDED if is_open else NOTHING_BETTER
     noise = judged.effects.noise
     ends = judged.effects.noise_interval if judged.effects.n_repeats else Interval()
     return Experiments(
         source=log.source,
         metric=log.metric,
-        verdict=verdict,
+        verdict=_verdict({change.outcome for change in changes.values()}, comparisons.values()),
         changes=tuple(changes.values()),
         base=log.recipes[judged.confirmed_base()],
         log_base=log.recipes[judged.log_base],
@@ -187,6 +179,18 @@ def judge_experiments(
         level=level,
         notes=log.notes,
     )
+
+
+def _verdict(outcomes: Collection[str], comparisons: Collection[Comparison]) -> str:
+    """On a log: of what is confirmed the best at larger sizes, else what is still open."""
+    if CONFIRMED in outcomes:
+        verdicts = [comparison.verdict for comparison in comparisons] or [BETTER_HERE]
+        best = min(verdicts, key=VERDICTS.index)
+        if best in (SURVIVES, BETTER_HERE, UNDECIDED):
+            return SURVIVES if best == SURVIVES else BETTER_HERE
+        return UNDECIDED if CANDIDATE in outcomes else best
+    is_open = CANDIDATE in outcomes or NOT_JUDGED in outcomes
+    return UNDECIDED if is_open else NOTHING_BETTER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

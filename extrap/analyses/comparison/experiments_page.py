@@ -15,7 +15,7 @@ from extrap.analyses.comparison.experiments import (
     Change,
     Experiments,
 )
-from extrap.analyses.comparison.page import comparison_blocks
+from extrap.analyses.comparison.page import VERDICT_STYLES, comparison_blocks
 from extrap.fitting.discoveries import LEAST_FRESH
 from extrap.records import Interval, Measure
 from extrap.records.numbers import (
@@ -90,6 +90,9 @@ def _answer(log: Experiments) -> Answer:
     if not log.n_repeats and log.next_runs:
         (proposal,) = log.next_runs
         texts.append(f"Run {proposal.recipes[0]} {proposal.n_seeds} more times: {proposal.why}.")
+    for name, found in log.comparisons.items():
+        sentence = VERDICT_STYLES[found.verdict][1].format(name)
+        texts.append(f"{sentence} at {name_size(found.target)}.")
     texts.append(_counts(log))
     if not log.comparisons:
         texts.append("Nothing is known of larger sizes.")

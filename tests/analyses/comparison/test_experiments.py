@@ -168,15 +168,19 @@ def test_a_night_in_which_nothing_helps_has_no_candidates():
     assert experiments.next_runs == ()
 
 
-def climbing(widths, gain=0.006, seeds=(1, 2, 3)):
-    """A log over widths: one change, selected at 64, with fresh runs at all widths."""
+def climbing(widths, gain=0.006, slope=0.0, more=()):
+    """A log over widths: one change, selected at 64, with three fresh runs at all widths.
+
+    Its gain falls by the slope from each width to the next.
+    """
     rng = np.random.default_rng(4)
     rows = [("keep", "baseline", 64, 0.0)] + [("repeat", "baseline", 64, 0.0)] * 2
     rows += [("discard", f"idea {i}", 64, 0.0) for i in range(8)]
     rows += [("discard", "softcap", 64, gain)]
-    for width in widths:
-        for _ in seeds:
-            rows += [("repeat", "baseline", width, 0.0), ("repeat", "softcap", width, gain)]
+    for i, width in enumerate(widths):
+        fresh_gain = gain - slope * i
+        rows += [("repeat", "baseline", width, 0.0), ("repeat", "softcap", width, fresh_gain)] * 3
+    rows += [("discard", name, 64, gain) for name in more]
     table = pd.DataFrame(rows, columns=["status", "description", "width", "gain"])
     noise = 0.0005 * rng.normal(size=len(table))
     table["val_loss"] = 3 * (table.width / 64) ** -0.1 * np.exp(noise - table.gain)
@@ -205,6 +209,23 @@ def test_fresh_runs_at_two_sizes_give_a_verdict_at_the_target():
         128,
         256,
     ]
+
+
+@pytest.mark.parametrize(("more", "verdict", "code"), [((), "hurts", 1), (["gelu"], "undecided", 4)])
+def test_a_change_that_hurts_at_larger_sizes_does_not_pass(more, verdict, code, tmp_path, capsys):
+    table = climbing([64, 128, 256], slope=0.006, more=more)
+    assert over_widths(table, at={"width": 512}).verdict == verdict
+    table.to_csv(tmp_path / "log.csv", index=False)
+    options = ["--size", "width", "--at", "512", "--gate"]
+    assert main(["compare", str(tmp_path / "log.csv"), *options]) == code
+    assert "softcap hurts at width" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("options", "code"), [([], 0), (["--at", "64"], 0), (["--at", "512"], 4)])
+def test_better_here_passes_where_this_size_is_asked_for(options, code, tmp_path, capsys):
+    climbing([64]).to_csv(tmp_path / "log.csv", index=False)
+    words = ["compare", str(tmp_path / "log.csv"), "--size", "width", "--gate", *options]
+    assert main(words) == code
 
 
 def test_the_run_that_selected_a_change_is_left_out_of_the_comparison():

@@ -1,10 +1,8 @@
-"""What would make the losses of a log incomparable: units, data, and rows in reversed order."""
+"""The rows of a log: in order, without copies, and measured on the same data."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from itertools import combinations
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -18,14 +16,6 @@ from extrap.reading.repeated_recipes import FIRST_RECIPE, plain_text
 from extrap.records import condition_text
 from extrap.records.numbers import counted
 
-GAP_OF_UNITS = 0.2
-"""Log ratio of neighboring losses from which on they may be in two units."""
-UNIT_MATCH = 0.04
-"""Log ratio within which the medians of two groups of losses differ as two units do."""
-RATIOS_OF_UNITS = {"bits and nats": 1 / math.log(2), "a share and percent": 100.0}
-"""Two units → how often the larger holds the smaller."""
-LEAST_ROWS_OF_UNIT = 2
-"""One run alone may have diverged."""
 TIME_NAMES = (*RUN_TIMES, *split_words("timestamp date datetime time created_on ended finished"))
 """Columns of when an experiment was made."""
 NUMBER_NAMES = split_words("# no number index iteration iter trial record round attempt id")
@@ -81,58 +71,10 @@ def without_copied_rows(
     """
     texts = table.astype(str)
     is_copy = texts.duplicated() & ~table[[*identities]].apply(is_empty).all(axis="columns")
-    if not (len(identities) and is_copy.any()):
+    if not is_copy.any():
         return table, []
     rows = ", ".join(str(int(i) + 1) for i in table.index[is_copy][:3])
     return table[~is_copy], [f"row(s) {rows} repeat an earlier row in every cell: left out"]
-
-
-def check_two_metrics(has_number: Mapping[str, np.ndarray], where: str) -> None:
-    """Refuse two metrics of which each is filled in where the other is empty."""
-    for one, other in combinations(has_number, 2):
-        if not (has_number[one] & has_number[other]).any():
-            rows = [int(np.flatnonzero(has_number[c])[0]) + 1 for c in (one, other)]
-            raise DataError(
-                f"a log has one metric in one unit, {where} has {one} (row {rows[0]}) and in "
-                f"other rows {other} (row {rows[1]}); convert one and write both in one column, "
-                "or read the rows of one:",
-                [Choice({"loss": c}) for c in (one, other)],
-            )
-
-
-def check_units(losses: pd.Series, sizes: pd.DataFrame, metric: str, where: str) -> None:
-    """Refuse losses of one size that fall in two groups as far apart as two units.
-
-    Raises:
-        DataError: They look like bits and nats, a share and percent, or a perplexity and its
-            logarithm.
-    """
-    losses = losses.dropna()
-    keys = [sizes.loc[losses.index, c] for c in sizes] or [pd.Series(0, index=losses.index)]
-    for _, of_size in losses.groupby(keys):
-        ordered = of_size.sort_values()
-        group = np.log(ordered).diff().gt(GAP_OF_UNITS).cumsum()
-        groups = [g for _, g in ordered.groupby(group) if len(g) >= LEAST_ROWS_OF_UNIT]
-        for lower, upper in combinations(groups, 2):
-            units = _two_units(float(lower.median()), float(upper.median()))
-            if units:
-                rows = [
-                    ", ".join(str(int(i) + 1) for i in sorted(g.index)[:3]) for g in (lower, upper)
-                ]
-                raise DataError(
-                    f"a log has one metric in one unit, {metric} of {where} is about "
-                    f"{lower.median():.4g} in rows {rows[0]} and {upper.median():.4g} in rows "
-                    f"{rows[1]}, as {units} differ; convert one of them, or leave it out."
-                )
-
-
-def _two_units(lower: float, upper: float) -> str:
-    """The units that two losses are in, if they differ as such; else empty."""
-    for units, ratio in RATIOS_OF_UNITS.items():
-        if abs(math.log(upper / lower / ratio)) < UNIT_MATCH:
-            return units
-    is_log = upper > 1 and abs(math.log(math.log(upper) / lower)) < UNIT_MATCH
-    return "a perplexity and its logarithm" if is_log else ""
 
 
 def check_data(table: pd.DataFrame, metric: str, where: str) -> None:

@@ -24,10 +24,9 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from extrap.errors import Choice, DataError, argument
+from extrap.errors import DataError
 from extrap.reading.cells import is_empty, joint, levels_of, numbers_of, read_numbers
 from extrap.reading.columns import require_column
 from extrap.reading.contents import Contents
@@ -39,22 +38,17 @@ from extrap.reading.decisions import (
     plain_status,
     read_decisions,
 )
-from extrap.reading.endings import read_losses
 from extrap.reading.experiment_checks import (
     TIME_NAMES,
     check_data,
-    check_two_metrics,
-    check_units,
     oldest_first,
     without_copied_rows,
 )
-from extrap.reading.losses import loss_of_metric
-from extrap.reading.names import kinds_of, loss_rank, split_words
+from extrap.reading.experiment_losses import check_units, losses_of, metric_column
+from extrap.reading.names import kinds_of, split_words
 from extrap.reading.repeated_recipes import LogRow, Recipes, recipes_of
-from extrap.reading.roles import ambiguous_part, missing_loss
 from extrap.reading.selecting import selected_rows
 from extrap.reading.sources import read_rows
-from extrap.records.numbers import counted
 
 COMMIT_NAMES = split_words("commit commit_hash git_commit sha git_sha hash revision rev id run_id")
 """Columns that identify an experiment, the likeliest first."""
@@ -71,8 +65,6 @@ SIZE_KINDS = ("params", "tokens", "examples", "compute", "width", "depth")
 LEAST_LADDER_RATIO = 1.2
 """Runs of one recipe whose sizes differ by less are of one size: a fixed time gives tokens that
 differ a little."""
-MOST_ROWS_LISTED = 6
-"""Rows that a note lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +158,7 @@ def read_experiment_log(
         DataError: The table is no log, or its losses cannot be compared.
     """
     table, notes = read_rows(source, rename=rename)
-    name = str(source) if isinstance(source, str) or hasattr(source, "name") else "the log"
+    name = str(source) if isinstance(source, str | Path) else "the log"
     table, selected = selected_rows(table, where or {}, name)
     column = decision_column(table, is_log=True)
     if column is None:
@@ -181,38 +173,47 @@ def read_experiment_log(
     table, copied = without_copied_rows(table, _named(table, (*COMMIT_NAMES, *TIME_NAMES)))
     decisions = decisions[table.index]
     contents = Contents(table=table, where=name)
-    metric = maximise or _metric(contents, loss)
     metric = require_column(
-        metric, contents.have, name, option="maximise" if maximise else "loss", is_metric=True
+        maximise or metric_column(contents, loss),
+        contents.have,
+        name,
+        option="maximise" if maximise else "loss",
+        is_metric=True,
     )
-    losses, loss_notes = _losses(table, metric, decisions, name, is_maximised=bool(maximise))
+    losses, loss_notes = losses_of(table, metric, decisions, name, is_maximised=bool(maximise))
     check_data(table[losses.notna()], metric, name)
     rows = _rows(table, decisions, losses, column)
-    recipes, first = recipes_of(rows, name), next(row for row in rows if row.has_loss)
+    recipes = recipes_of(rows, name)
     of_rows = pd.Series([recipes.of_rows[row.row] for row in rows], index=table.index)
     size_columns = [require_column(s, contents.have, name, option="size") for s in sizes]
     size_values = _sizes(table, size_columns or _ladder(table, of_rows, losses), losses)
     check_units(losses, size_values, metric, name)
-    experiments = tuple(
+    return ExperimentLog(
+        experiments=_experiments(rows, losses, recipes, size_values),
+        recipes=tuple(recipes.names),
+        bases=tuple(recipes.bases),
+        metric=metric,
+        source=name,
+        notes=(*notes, *selected, *ordered, *copied, *loss_notes, *_recipe_notes(recipes)),
+    )
+
+
+def _experiments(
+    rows: Sequence[LogRow], losses: pd.Series, recipes: Recipes, sizes: pd.DataFrame
+) -> tuple[Experiment, ...]:
+    first = next(row for row in rows if row.has_loss)
+    return tuple(
         Experiment(
             row=row.row,
             name=row.name,
             commit=row.commit,
             loss=float(losses[i]) if row.has_loss else None,
             decision="keep" if row is first and row.decision == "repeat" else row.decision,
-            recipe=int(of_rows[i]),
-            base=recipes.bases[of_rows[i]],
-            size={str(c): float(v) for c, v in size_values.loc[i].items() if v > 0},
+            recipe=recipes.of_rows[row.row],
+            base=recipes.bases[recipes.of_rows[row.row]],
+            size={str(c): float(v) for c, v in sizes.loc[i].items() if v > 0},
         )
-        for i, row in zip(table.index, rows, strict=True)
-    )
-    return ExperimentLog(
-        experiments=experiments,
-        recipes=tuple(recipes.names),
-        bases=tuple(recipes.bases),
-        metric=metric,
-        source=name,
-        notes=(*notes, *selected, *ordered, *copied, *loss_notes, *_recipe_notes(recipes)),
+        for i, row in zip(losses.index, rows, strict=True)
     )
 
 
@@ -257,82 +258,6 @@ def _rows(
         )
         for i in table.index
     ]
-
-
-def _metric(contents: Contents, loss: str) -> str:
-    """The column of the metric.
-
-    Raises:
-        DataError: There is none, or several could be it.
-    """
-    if loss:
-        return loss
-    named = {c: rank for c in contents.have if (rank := loss_rank(c)) is not None}
-    has_number = {c: np.isfinite(numbers_of(contents.table[c])) for c in named}
-    ranks = {c: rank for c, rank in named.items() if has_number[c].any()}
-    if not ranks:
-        raise missing_loss(contents.have, contents)
-    best = [c for c in ranks if ranks[c][0] == min(rank[0] for rank in ranks.values())]
-    check_two_metrics({c: has_number[c] for c in best}, contents.where)
-    if len(best) > 1:
-        raise ambiguous_part("loss", sorted(best, key=lambda c: ranks[c]), contents)
-    return best[0]
-
-
-def _losses(
-    table: pd.DataFrame, metric: str, decisions: pd.Series, where: str, *, is_maximised: bool
-) -> tuple[pd.Series, list[str]]:
-    """The loss of each experiment, NaN where it failed, and notes.
-
-    Raises:
-        DataError: A metric is negative or no number, or every experiment failed.
-    """
-    cells, notes = read_losses(table[metric], metric)
-    numbers = read_numbers(cells, metric)
-    numbers = numbers.where(np.isfinite(numbers) & ~decisions.isin(["crash", NEITHER]))
-    if is_maximised:
-        numbers = numbers.where(numbers != 0)
-        ceiling, note = loss_of_metric(numbers, metric)
-        numbers, notes = ceiling - numbers, [*notes, note]
-    elif (numbers < 0).any():
-        row = int(np.flatnonzero(numbers < 0)[0])
-        raise DataError(
-            f"a metric that is minimised is positive, got {metric} {numbers.iloc[row]:g} in row "
-            f"{int(table.index[row]) + 1} of {where}; write it as a loss, or maximise it"
-            + (":" if (numbers.dropna() < 0).all() else f" ({argument('maximise', ...)})."),
-            [Choice({"maximise": metric})] if (numbers.dropna() < 0).all() else [],
-        )
-    is_zero = numbers.eq(0)
-    numbers = numbers.where(~is_zero)
-    if numbers.isna().all():
-        raise DataError(
-            f"a log needs an experiment with a loss, all {len(table)} of {where} failed; check "
-            f"{argument('loss', metric)} and the words of the statuses."
-        )
-    is_crash, is_unfinished = decisions.eq("crash"), decisions.eq(NEITHER)
-    is_lost = numbers.isna() & ~is_crash & ~is_zero & ~is_unfinished
-    had_loss = is_crash & (pd.Series(numbers_of(cells), index=cells.index) > 0)
-    for rows, said in (
-        (is_crash & ~had_loss, "crashed: counted as failed"),
-        (had_loss, f"called crash with a {metric}, which is not used"),
-        (is_zero, f"with a {metric} of 0: counted as failed"),
-        (is_lost, f"without a finite {metric}: counted as failed"),
-        (is_unfinished, "not ended yet: not counted"),
-    ):
-        if rows.any():
-            notes.append(f"{_listed(rows)} {said}")
-    return numbers, notes
-
-
-def _listed(rows: pd.Series) -> str:
-    """How many rows, and which: `2 experiments (rows 3, 7)`."""
-    numbers = [str(int(i) + 1) for i in rows.index[rows]]
-    more = " …" if len(numbers) > MOST_ROWS_LISTED else ""
-    label = "row" if len(numbers) == 1 else "rows"
-    return (
-        f"{counted(len(numbers), 'experiment')} ({label} "
-        f"{', '.join(numbers[:MOST_ROWS_LISTED])}{more})"
-    )
 
 
 def _ladder(table: pd.DataFrame, recipes: pd.Series, losses: pd.Series) -> list[str]:

@@ -164,9 +164,8 @@ class Recipes:
         repeated = [r for r in recipes if is_repeat or r in bases or self.bases[r] == base]
         if repeated:
             return max(repeated, key=lambda recipe: (self.bases[recipe] == base, recipe))
-        if key != plain_text(description):  # `rerun of 1a2b3c4`
-            return self._labels.get(key)
-        return None
+        is_commit = key != plain_text(description) and key not in self._keys  # `rerun of 1a2b3c4`
+        return self._labels.get(key) if is_commit else None
 
     def _numbered(self, key: str) -> list[int]:
         """The recipes of `name` or `name #1`, where the description is `name #2`."""

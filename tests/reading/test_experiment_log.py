@@ -161,6 +161,12 @@ def test_words_for_the_baseline_mean_the_first_recipe_and_bare_repeats_the_curre
     assert recipes_of(log_of(rows)) == [0, 1, 0, 1, 0, 1, 1]
 
 
+def test_a_description_may_say_which_commit_it_repeats():
+    header = "commit,description,val_loss,status"
+    rows = ["abc1,baseline,3.3,keep", "abc2,a,3.2,discard", "abc3,b,3.1,keep"]
+    assert recipes_of(log_of([*rows, "abc4,rerun of abc2,3.2,discard"], header)) == [0, 1, 2, 1]
+
+
 def test_a_discarded_change_is_tried_anew_on_a_later_base():
     rows = ["baseline,3.3,keep", "lr x2,3.31,discard", "lr x2 again,3.32,discard"]
     rows += ["qk norm,3.2,keep", "lr x2,3.1,discard", "lr x2,3.11,discard"]
@@ -168,10 +174,11 @@ def test_a_discarded_change_is_tried_anew_on_a_later_base():
     assert [e.recipe for e in log.experiments] == [0, 1, 1, 2, 3, 3]
     assert log.bases == (-1, 0, 0, 2)
     assert log.recipes[3] == "lr x2 (row 5)"
+    assert recipes_of(log_of([*rows[:4], "lr x2 again,3.1,discard"])) == [0, 1, 1, 2, 3]
 
 
 def test_a_repeat_of_a_former_base_is_one_whatever_the_base_is_now():
-    rows = ["baseline,3.3,keep", "qk norm,3.2,keep", "muon,3.1,keep", "qk norm again,3.2,discard"]
+    rows = ["baseline,3.3,keep", "qk norm,3.2,keep", "muon,3.1,keep", "qk norm,3.2,discard"]
     assert recipes_of(log_of(rows)) == [0, 1, 2, 1]
 
 
@@ -234,6 +241,14 @@ def test_a_metric_of_zero_or_none_is_a_failed_run_and_makes_no_base(cell):
     assert any("row 2" in note for note in log.notes)
 
 
+def test_a_crash_with_a_loss_and_a_loss_that_is_not_finite_are_failed_runs():
+    log = read(log_of(["baseline,3.3,keep", "a,3.1,crash", "b,3.2,discard"]))
+    assert [e.loss for e in log.experiments] == [3.3, None, 3.2]
+    losses = (3.3, float("inf"), float("nan"))
+    rows = [{"change": str(x), "loss": x, "kept": x < 5} for x in losses]
+    assert [e.loss for e in read_experiment_log(rows).experiments] == [3.3, None, None]
+
+
 def test_a_size_is_one_in_which_runs_of_a_recipe_differ():
     header = "name,params,tokens,val_loss,decision"
     rows = ["base,1e7,2e8,3.9,keep", "base,4e7,8e8,3.5,keep", "a,1e7,2e8,3.8,discard"]
@@ -292,7 +307,7 @@ def test_a_metric_to_maximise_is_a_loss():
         (log_of(["a,3.30,keep", "b,3.31,keep", "c,2.29,keep", "d,2.31,keep"]), "bits and nats"),
         (log_of(["a,.51,keep", "b,.52,keep", "c,51,keep", "d,51.5,keep"]), "percent"),
         (log_of(["a,3.0,keep", "b,3.01,keep", "c,20.1,keep", "d,20.2,keep"]), "perplexity"),
-        ("description,val_loss,val_bpb,status\na,3,,keep\nb,,1,keep\n", "val_bpb"),
+        ("description,val_loss,val_bpb,status\na,3,,keep\nb,,1,keep\n", "other rows"),
         ("description,val_loss,val_bpb,status\na,3,1,keep\nb,3,1,keep\n", "could be the loss"),
         ("description,val_loss,val_data,status\na,3,x,keep\nb,3,y,keep\n", "val_data"),
         ("description,val_loss,tokenizer,status\na,3,x,keep\nb,3,y,keep\n", "tokenizer"),

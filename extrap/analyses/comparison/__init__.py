@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from extrap.analyses.comparison.comparing import compare
     from extrap.analyses.comparison.comparison_results import (
         ArmCost,
-        ArmLaw,
         Comparison,
         Contrast,
         SizeDifference,
@@ -31,7 +30,6 @@ __all__ = [
     "ANALYSIS",
     "Arm",
     "ArmCost",
-    "ArmLaw",
     "Comparison",
     "ComparisonStudy",
     "Contrast",
@@ -60,7 +58,7 @@ __getattr__ = on_first_use(
         "moved_values": "moves",
         "spec": "ComparisonStudy RecipeGroup ablations",
         "comparing": "compare",
-        "comparison_results": "ArmCost ArmLaw Comparison Contrast SizeDifference",
+        "comparison_results": "ArmCost Comparison Contrast SizeDifference",
         "contrasts": "contrast_arms",
         "seed_losses": "Arm tuned_arm",
         "treatments": "GroupFindings",

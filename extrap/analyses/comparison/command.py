@@ -30,7 +30,8 @@ if TYPE_CHECKING:
         above 0 survives.
     --speed COLUMN | Speed of a run, such as tokens a second; default by name.
     --cost COLUMN | What a step, a token or a run costs, instead of a speed.
-    --gate | Exit code: 0 if a recipe survives, 4 if none does and one is undecided, 1 otherwise.
+    --gate | Exit code: 0 if a recipe survives, or is better at the only size and --at names it; 4
+        if one may survive; 1 otherwise.
     """,
 )
 def compare_command(
@@ -69,7 +70,10 @@ def compare_command(
             "out."
         )
     else:
-        arms = read_arms(read_table(sources[0], options, conditions=(by,), may_mix=True), by)
+        arms = read_arms(
+            read_table(sources[0], options, conditions=(by,), may_mix=True, may_be_one_size=True),
+            by,
+        )
     if plain is not None and plain not in arms:
         raise click.UsageError(
             f"--plain names one of the recipes {', '.join(arms)}, got {plain!r}."
@@ -97,16 +101,24 @@ def compare_command(
     )
     return Printed(
         comparison,
-        code=gate_code(comparison) if gate else EXIT_FINE,
+        code=gate_code(comparison, is_named=at is not None) if gate else EXIT_FINE,
         notes=[] if output is None else [_comparison_page(comparison, arms, output)],
     )
 
 
-def gate_code(comparison: Comparison) -> int:
-    """Exit code 0 if a recipe survives, 4 if none does and one is undecided, 1 otherwise."""
-    return {"survives": EXIT_FINE, "undecided": EXIT_UNDECIDED}.get(
-        comparison.verdict, EXIT_DEVIATES
-    )
+def gate_code(comparison: Comparison, *, is_named: bool) -> int:
+    """Exit code 0 if a recipe survives, 4 if one may, 1 otherwise.
+
+    Args:
+        comparison: The comparison.
+        is_named: Whether the target was named: a recipe that is better at that very size passes.
+    """
+    codes = {
+        "survives": EXIT_FINE,
+        "better here": EXIT_FINE if is_named else EXIT_UNDECIDED,
+        "undecided": EXIT_UNDECIDED,
+    }
+    return codes.get(comparison.verdict, EXIT_DEVIATES)
 
 
 def _comparison_page(comparison: Comparison, arms: Mapping[str, Runs], path: str) -> str:
@@ -147,7 +159,9 @@ def _arms_of_files(
     for name, source in zip(labels, sources, strict=True):
         is_last = len(arms) == len(sources) - 1
         request_fields["optional"] = tuple(t for t in texts if not (is_last and t in unused))
-        arms[name] = read_table(source, options, may_mix=True, **request_fields)
+        arms[name] = read_table(
+            source, options, may_mix=True, may_be_one_size=True, **request_fields
+        )
         unused &= skipped_optional(arms[name])
         request_fields = request_fields_of(arms[name])
     return arms

@@ -67,6 +67,7 @@ from extrap.reading.settings import words_in_names
 from extrap.reading.wide_tables import check_wide
 from extrap.records import condition_text
 from extrap.records.notes import USING, note
+from extrap.records.runs import ONLY_SIZE
 from extrap.records.settings import ONE_AMOUNT
 
 BoolArray = NDArray[np.bool_]
@@ -137,7 +138,9 @@ def infer_parts(contents: Contents, request: Request) -> Parts:
         elif contents.sizes:
             sizes = contents.sizes
         else:
-            sizes, others, of_budget = _sizes(columns, is_fixed=tuned is not None)
+            sizes, others, of_budget = _sizes(
+                columns, is_fixed=tuned is not None, may_be_one=request.may_be_one_size
+            )
             unused += others
         _refuse_gaps(columns, sizes, "size")
         columns.leave_out(map(columns.named, (*sizes, *of_budget)))
@@ -192,7 +195,9 @@ class _Columns:
 
     def cells(self, names: Sequence[str]) -> Codes:
         """One code per combination of values of columns that were asked for."""
-        there = [self.named(name) for name in names]
+        there = [self.named(name) for name in names if name != ONLY_SIZE]
+        if not there:
+            return np.zeros(int(self.rows.sum()), dtype=int)
         if None in there:  # it stands in the names of the runs, or nowhere
             return np.arange(int(self.rows.sum()))
         return joint(*(self.of(str(name)).codes for name in there))
@@ -281,7 +286,7 @@ def _is_loss(cells: pd.Series) -> bool:
 
 
 def _sizes(
-    columns: _Columns, *, is_fixed: bool
+    columns: _Columns, *, is_fixed: bool, may_be_one: bool
 ) -> tuple[tuple[str, ...], list[str], tuple[str, ...]]:
     """The size columns, the model first and the data second, and other sizes of the model.
 
@@ -298,6 +303,8 @@ def _sizes(
         raise ambiguous_part("size", models, columns.contents, together=True)
     if model is None:
         alone = amount or _leading(columns.varying(COMPUTE_NAMES), columns)
+        if alone is None and may_be_one:
+            alone = _constant_size(columns)
         if alone is None:
             raise _no_size(columns)
         return (alone,), [], ()
@@ -442,6 +449,21 @@ def _is_axis(data: str, model: str, columns: _Columns) -> bool:
         if amounts.depends_on(both[0]) and examples.depends_on(both[1]):
             return False
     return True
+
+
+def _constant_size(columns: _Columns) -> str:
+    """The size of all runs, which is `ONLY_SIZE` where no column could be one.
+
+    Raises:
+        DataError: Another column could be a size.
+    """
+    for name in columns.called((*NAMES_OF_PART["size"], *TOKEN_NAMES, *COMPUTE_NAMES)):
+        if columns.is_positive(name):
+            return name
+    error = _no_size(columns)
+    if error.choices:
+        raise error
+    return ONLY_SIZE
 
 
 def _no_size(columns: _Columns) -> DataError:
@@ -613,12 +635,13 @@ def sentence(
     if split is not None:
         params, tokens = (said([name]) for name in parts.sizes)
         return note(USING, f"params = {params}, tokens = {tokens}, loss = {said([parts.loss])}")
+    sizes = said([name for name in parts.sizes if name != ONLY_SIZE])
     seed = said([parts.seed]) if parts.seed else "none"
     names = ", ".join(called.get(name, name) for name in parts.unused)
     unused = f"; not used: {names}" if names else ""
     unused += f"; pooled over {', '.join(pooled)}" if pooled else ""
     return note(
         USING,
-        f"size = {said(parts.sizes)}, tune = {said(parts.tuned)}, loss = {said([parts.loss])}, "
+        f"size = {sizes}, tune = {said(parts.tuned)}, loss = {said([parts.loss])}, "
         f"seed = {seed}{unused}",
     )

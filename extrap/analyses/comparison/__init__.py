@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from extrap.analyses.comparison.comparing import compare
     from extrap.analyses.comparison.comparison_results import (
         ArmCost,
-        ArmLaw,
         Comparison,
         Contrast,
         SizeDifference,
@@ -34,7 +33,6 @@ __all__ = [
     "Arm",
     "ArmCost",
     "Change",
-    "ArmLaw",
     "Comparison",
     "ComparisonStudy",
     "Contrast",
@@ -68,7 +66,7 @@ __getattr__ = on_first_use(
         "moved_values": "moves",
         "spec": "ComparisonStudy RecipeGroup ablations",
         "comparing": "compare",
-        "comparison_results": "ArmCost ArmLaw Comparison Contrast SizeDifference",
+        "comparison_results": "ArmCost Comparison Contrast SizeDifference",
         "contrasts": "contrast_arms",
         "experiments": "Change Experiments judge_experiments",
         "seed_losses": "Arm tuned_arm",

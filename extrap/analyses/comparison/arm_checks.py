@@ -50,7 +50,9 @@ def read_arms(
         DataError: As `extrap.read_runs`; or a run has no name of a recipe.
     """
     if by is not None:
-        return _split(as_runs(arms, {"conditions": by, **columns}, may_mix=True), by)
+        return _split(
+            as_runs(arms, {"conditions": by, **columns}, may_mix=True, may_be_one_size=True), by
+        )
     if not isinstance(arms, Mapping):
         raise TypeError(
             'recipes are given by name, as in {"plain": runs, "treated": others}, got '
@@ -60,7 +62,7 @@ def read_arms(
     read: dict[str, Runs] = {}
     request_fields: dict[str, Any] = {}
     for name, source in arms.items():
-        read[name] = as_runs(source, columns, may_mix=True, **request_fields)
+        read[name] = as_runs(source, columns, may_mix=True, may_be_one_size=True, **request_fields)
         request_fields = request_fields_of(read[name])
     return read
 

@@ -8,30 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from extrap.analyses.comparison.gate import BETTER_HERE, SURVIVES, UNDECIDED
 from extrap.commands.analysis import EXIT_DEVIATES, EXIT_FINE, EXIT_UNDECIDED, Printed, analysis
-from extrap.commands.inputs import (
-    parse_runs_size,
-    path_or_stdin,
-    read_table,
-    refuse_options_but,
-    renamings_and_formulas,
-)
-from extrap.commands.option_table import READING_OPTIONS, parse_size
+from extrap.commands.inputs import parse_runs_size, read_table, renamings_and_formulas
+from extrap.commands.option_table import READING_OPTIONS
 from extrap.records.numbers import counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from extrap.analyses.comparison import Comparison
-    from extrap.analyses.comparison.experiments import Experiments
-    from extrap.reading.experiment_log import ExperimentLog
     from extrap.records import Runs
-
-LOG_OPTIONS = (
-    "loss maximise size where rename statuses at level min_gain next_file gate output as_json details"
-)
-"""Arguments of the options that apply to a log of experiments."""
 
 
 @analysis(
@@ -47,8 +33,8 @@ LOG_OPTIONS = (
         above 0 survives.
     --speed COLUMN | Speed of a run, such as tokens a second; default by name.
     --cost COLUMN | What a step, a token or a run costs, instead of a speed.
-    --status statuses WORD=DECISION... | What a word in a log of experiments means: keep, discard, crash or
-        repeat (repeatable).
+    --status statuses WORD=DECISION... | What a word in a log of experiments means: keep, discard,
+        crash or repeat (repeatable).
     --next next_file FILE | Write the next runs as a table, one row per run.
     --gate | Exit code: 0 if a recipe survives, is better at the only size and --at names it, or
         is a confirmed change of a log; 4 if one may; 1 otherwise.
@@ -85,9 +71,13 @@ def compare_command(
     from extrap.analyses.comparison import compare
     from extrap.analyses.comparison.arm_checks import read_arms
 
-    log = None if len(sources) > 1 or by is not None else _read_log(sources[0], statuses, options)
-    if log is not None:
-        return _judged_log(log, at, min_gain, next_file, gate=gate, **options)
+    _keep_sources(sources, {"--output": options["output"], "--next": next_file})
+    if len(sources) == 1 and by is None:
+        from extrap.analyses.comparison.experiments_command import judged_log, read_log
+
+        log = read_log(sources[0], statuses, options)
+        if log is not None:
+            return judged_log(log, at, min_gain, next_file, gate=gate, **options)
     if statuses:
         raise click.UsageError("--status is for a log of experiments; leave it out.")
     if options["size"] and not options["tune"]:
@@ -100,7 +90,10 @@ def compare_command(
             "out."
         )
     else:
-        arms = read_arms(read_table(sources[0], options, conditions=(by,), may_mix=True), by)
+        arms = read_arms(
+            read_table(sources[0], options, conditions=(by,), may_mix=True, may_be_one_size=True),
+            by,
+        )
     if plain is not None and plain not in arms:
         raise click.UsageError(
             f"--plain names one of the recipes {', '.join(arms)}, got {plain!r}."
@@ -113,8 +106,6 @@ def compare_command(
         )
     keywords = {name: options[name] for name in ("level", "fix", "price", "flops_per_second")}
     output = options["output"]
-    if output is not None and Path(output).resolve() in {Path(s).resolve() for s in sources}:
-        raise click.UsageError(f"--output {output} is one of the tables; name another file.")
     target = None if at is None else parse_runs_size(at, next(iter(arms.values())))
     arms = {first: arms[first], **arms}
     comparison = compare(
@@ -130,106 +121,40 @@ def compare_command(
     if next_file is not None:
         from extrap.analyses.comparison.cells import comparison_cells
 
-        notes.append(_write_cells(comparison_cells(comparison, arms), next_file))
-    code = gate_code(comparison) if gate else EXIT_FINE
+        notes.append(write_cells(comparison_cells(comparison, arms), next_file))
+    code = gate_code(comparison, is_named=at is not None) if gate else EXIT_FINE
     return Printed(comparison, code=code, notes=notes)
 
 
-def _read_log(
-    source: str, statuses: Mapping[str, str], options: Mapping[str, Any]
-) -> ExperimentLog | None:
-    """The log of experiments that a source is; None for any other table."""
-    from extrap.reading.experiment_log import is_experiment_log, read_experiment_log
-    from extrap.reading.sources import read_rows
-
-    table, _ = read_rows(path_or_stdin(source), rename=options["rename"])
-    if not statuses and not is_experiment_log(table):
-        return None
-    refuse_options_but(LOG_OPTIONS, source, "a log of experiments")
-    return read_experiment_log(
-        table if source == "-" else source,
-        loss=options["loss"] or "",
-        maximise=options["maximise"] or "",
-        statuses=statuses,
-        sizes=options["size"],
-        where=options["where"],
-        rename=options["rename"],
-    )
+def _keep_sources(sources: Sequence[str], written: Mapping[str, str | None]) -> None:
+    """Refuse to write over a table."""
+    paths = {Path(source).resolve() for source in sources}
+    for flag, path in written.items():
+        if path is not None and Path(path).resolve() in paths:
+            raise click.UsageError(f"{flag} {path} is one of the tables; name another file.")
 
 
-def _judged_log(
-    log: ExperimentLog,
-    at: str | None,
-    min_gain: float | None,
-    next_file: str | None,
-    *,
-    gate: bool,
-    level: float,
-    output: str | None,
-    **_: Any,
-) -> Printed:
-    """What a log says, its page and the table of its next runs."""
-    from extrap.analyses.comparison.cells import log_cells
-    from extrap.analyses.comparison.experiments import judge_experiments
-
-    sizes = list(log.experiments[0].size)
-    if at is not None and not sizes:
-        raise click.UsageError(
-            f"--at names a larger size, {log.source} has no column of sizes in which runs differ; "
-            "name it: --size width."
-        )
-    target = None if at is None else parse_size(at, sizes, largest=_largest(log))
-    experiments = judge_experiments(log, at=target, level=level, min_gain=min_gain)
-    notes = [] if output is None else [_log_page(experiments, log, output)]
-    if next_file is not None:
-        notes.append(_write_cells(log_cells(log, experiments), next_file))
-    code = log_gate_code(experiments, is_named=at is not None) if gate else EXIT_FINE
-    return Printed(experiments, code=code, notes=notes)
-
-
-def log_gate_code(experiments: Experiments, *, is_named: bool) -> int:
-    """Exit code 0 if a change is confirmed, at the target if it is named; 4 if one may be; else 1.
+def gate_code(comparison: Comparison, *, is_named: bool) -> int:
+    """Exit code 0 if a recipe survives, 4 if one may, 1 otherwise.
 
     Args:
-        experiments: The log.
-        is_named: Whether a target was named.
+        comparison: The comparison.
+        is_named: Whether the target was named: a recipe that is better at that very size passes.
     """
-    verdicts = {comparison.verdict for comparison in experiments.comparisons.values()}
-    is_here = experiments.verdict == BETTER_HERE and (not is_named or BETTER_HERE in verdicts)
-    if experiments.verdict == SURVIVES or is_here:
-        return EXIT_FINE
-    return EXIT_UNDECIDED if experiments.verdict in (BETTER_HERE, UNDECIDED) else EXIT_DEVIATES
+    codes = {
+        "survives": EXIT_FINE,
+        "better here": EXIT_FINE if is_named else EXIT_UNDECIDED,
+        "undecided": EXIT_UNDECIDED,
+    }
+    return codes.get(comparison.verdict, EXIT_DEVIATES)
 
 
-def _largest(log: ExperimentLog) -> dict[str, float]:
-    """Size column → its largest value."""
-    return {c: max(run.size[c] for run in log.experiments) for c in log.experiments[0].size}
-
-
-def _log_page(experiments: Experiments, log: ExperimentLog, path: str) -> str:
-    """Write the page; the line that says where."""
-    from extrap.analyses.comparison.experiments_page import experiments_page
-    from extrap.reporting.html import write_page
-    from extrap.reporting.study_page import About
-
-    rows = {"log": log.source, "data hash (SHA-256)": log.data_hash()}
-    about = About(Path(log.source).name, "Which changes are better than noise?", rows)
-    return f"wrote {write_page(experiments_page(experiments, about), path)}"
-
-
-def _write_cells(cells: pd.DataFrame, path: str) -> str:
+def write_cells(cells: pd.DataFrame, path: str) -> str:
     """Write the next runs; the line that says where."""
     from extrap.files import write_csv
 
     write_csv(cells, path)
     return f"wrote {path}: {counted(len(cells), 'run')}"
-
-
-def gate_code(comparison: Comparison) -> int:
-    """Exit code 0 if a recipe survives, 4 if none does and one is undecided, 1 otherwise."""
-    return {"survives": EXIT_FINE, "undecided": EXIT_UNDECIDED}.get(
-        comparison.verdict, EXIT_DEVIATES
-    )
 
 
 def _comparison_page(comparison: Comparison, arms: Mapping[str, Runs], path: str) -> str:
@@ -270,7 +195,9 @@ def _arms_of_files(
     for name, source in zip(labels, sources, strict=True):
         is_last = len(arms) == len(sources) - 1
         request_fields["optional"] = tuple(t for t in texts if not (is_last and t in unused))
-        arms[name] = read_table(source, options, may_mix=True, **request_fields)
+        arms[name] = read_table(
+            source, options, may_mix=True, may_be_one_size=True, **request_fields
+        )
         unused &= skipped_optional(arms[name])
         request_fields = request_fields_of(arms[name])
     return arms

@@ -10,9 +10,20 @@ from extrap.analyses.comparison.gain import Pairs, fit_gain
 U = np.array([0.0, 2.0, 4.0, 6.0])
 
 
-def fitted(u, gains, *, n_pairs=1, **more):
-    pairs = Pairs(doublings=list(u), gains=list(gains), n_pairs=[n_pairs] * len(u), **more)
-    return fit_gain(pairs)
+class fitted:
+    """The law of gains, asked by doublings from the smallest size."""
+
+    def __init__(self, u, gains, *, n_pairs=1, **more):
+        sizes = 2.0 ** np.asarray(u, dtype=float).reshape(len(u), -1)
+        columns = ("x", "y")[: sizes.shape[1]]
+        n_pairs = [n_pairs] * len(u)
+        self.columns = columns
+        self.law = fit_gain(
+            Pairs(columns=columns, sizes=sizes, gains=list(gains), n_pairs=n_pairs, **more)
+        )
+
+    def predict(self, *doublings):
+        return self.law.predict(dict(zip(self.columns, 2.0 ** np.array(doublings), strict=True)))
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ is fresh runs of it and of the recipe that it was built on, see `extrap.fitting.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -128,6 +127,7 @@ shape(
     },
 )
 
+
 def judge_experiments(
     log: ExperimentLog,
     *,
@@ -216,10 +216,11 @@ class _Judged:
     @classmethod
     def of(cls, log: ExperimentLog, level: float) -> _Judged:
         trained = [run for run in log.experiments if run.loss is not None]
-        counts = Counter(tuple(run.size.items()) for run in trained)
-        size = dict(max(counts, key=lambda items: (counts[items], [-v for _, v in items])))
+        keys = [tuple(run.size.items()) for run in trained]
+        smallest_first = sorted(dict.fromkeys(keys))
+        size = dict(max(smallest_first, key=keys.count))
         runs = [run for run in trained if run.size == size]
-        log_losses = np.log([run.loss for run in runs])
+        log_losses = np.log(np.array([run.loss for run in runs], dtype=float))
         recipes, bases = np.array([run.recipe for run in runs]), np.array(log.bases)
         if len(set(recipes.tolist())) < 2:
             raise DataError(
@@ -234,12 +235,10 @@ class _Judged:
         return cls(log=log, size=size, runs=runs, effects=effects, tests=tests, level=level)
 
     def fresh_runs(self, recipe: int, of: int) -> list[Experiment]:
-        """Runs of a recipe or of its base that did not select it: elsewhere, or after its first."""
+        """Runs of a recipe or of its base, elsewhere or after its first, which selected it."""
         trained = [run for run in self.log.experiments if run.loss is not None]
         is_home = [run.size == self.size for run in trained]
-        first = next(
-            i for i, run in enumerate(trained) if run.recipe == recipe and is_home[i]
-        )
+        first = next(i for i, run in enumerate(trained) if run.recipe == recipe and is_home[i])
         return [
             run
             for i, run in enumerate(trained)
@@ -332,13 +331,14 @@ class _Judged:
             change = changes[recipe]
             if change.outcome == CANDIDATE:
                 n = self.n_missing(recipe)
+                fresh_runs = f"{counted(n, 'fresh run')} of {change.name} and of its base"
                 yield NextRuns(
                     recipes=(change.base, change.name),
                     size=self.size,
                     n_seeds=n,
                     cost=2.0 * n,
                     chance=None,
-                    why=f"{counted(n, 'fresh run')} of {change.name} and of its base confirm it or not",
+                    why=f"{fresh_runs} confirm it or not",
                 )
 
     def repeats(self) -> NextRuns:
@@ -355,4 +355,3 @@ class _Judged:
             chance=None,
             why=f"they would tell the noise, and a gain of {told} if it is as it seems",
         )
-

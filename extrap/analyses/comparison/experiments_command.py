@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from extrap.reading.experiment_log import ExperimentLog
 
 LOG_OPTIONS = (
-    "loss maximise size where rename statuses at level min_gain next_file gate output as_json details"
+    "loss maximise size where rename statuses at level min_gain next_file gate output as_json "
+    "details"
 )
 """Arguments of the options that apply to a log of experiments."""
 

@@ -74,12 +74,13 @@ def _answer(log: Experiments) -> Answer:
     confirmed, candidates = log.of(CONFIRMED), log.of(CANDIDATE)
     texts = []
     if confirmed:
-        texts.append(f"Better here, by fresh runs: {_named(confirmed, lambda change: _percent(change.gain, '; '))}.")
+        named = _named(confirmed, lambda change: _percent(change.gain, "; "))
+        texts.append(f"Better here, by fresh runs: {named}.")
     if candidates:
         named = _named(candidates, lambda change: f"better here, {_runs(change.n_runs)}")
+        head, each = ("Candidate", "it") if len(candidates) == 1 else ("Candidates", "each")
         texts.append(
-            f"{'Candidate' if len(candidates) == 1 else 'Candidates'}: {named}; confirm with "
-            f"{LEAST_FRESH} fresh runs of {'it' if len(candidates) == 1 else 'each'} and of its base."
+            f"{head}: {named}; confirm with {LEAST_FRESH} fresh runs of {each} and of its base."
         )
     if not confirmed and not candidates:
         texts.append(

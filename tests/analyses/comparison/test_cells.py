@@ -15,7 +15,8 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 
 def sweep(scale, seeds=(0,)):
     """Losses over width and lr, the best rate falling with width."""
-    grid = [(w, lr, s) for w in (16, 32, 64) for lr in 0.01 * 2.0 ** np.arange(-4, 3) for s in seeds]
+    rates = 0.01 * 2.0 ** np.arange(-4, 3)
+    grid = [(w, lr, s) for w in (16, 32, 64) for lr in rates for s in seeds]
     table = pd.DataFrame(grid, columns=["width", "lr", "seed"])
     off = np.log2(table.lr / (0.02 * (table.width / 16) ** -1.0))
     return table.assign(loss=(2 + scale * table.width**-0.4) * (1 + 0.01 * off**2))

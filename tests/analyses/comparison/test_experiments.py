@@ -53,9 +53,7 @@ def outcomes(experiments):
 
 def fresh(*rows):
     """Rows of fresh runs: description and log gain against 1.0013."""
-    return "".join(
-        f",{1.0013 * math.exp(-gain)},repeat,{name}\n" for name, gain in rows
-    )
+    return "".join(f",{1.0013 * math.exp(-gain)},repeat,{name}\n" for name, gain in rows)
 
 
 ROTARY = fresh(
@@ -211,7 +209,9 @@ def test_fresh_runs_at_two_sizes_give_a_verdict_at_the_target():
     ]
 
 
-@pytest.mark.parametrize(("more", "verdict", "code"), [((), "hurts", 1), (["gelu"], "undecided", 4)])
+@pytest.mark.parametrize(
+    ("more", "verdict", "code"), [((), "hurts", 1), (["gelu"], "undecided", 4)]
+)
 def test_a_change_that_hurts_at_larger_sizes_does_not_pass(more, verdict, code, tmp_path, capsys):
     table = climbing([64, 128, 256], slope=0.006, more=more)
     assert over_widths(table, at={"width": 512}).verdict == verdict
@@ -232,7 +232,9 @@ def test_the_run_that_selected_a_change_is_left_out_of_the_comparison():
     table = climbing([64, 128])
     first = table.index[table.description.eq("softcap")][0]
     wild = table.assign(val_loss=table.val_loss.mask(table.index == first, 2.9))
-    ours, theirs = (over_widths(t, at={"width": 256}).comparisons["softcap"] for t in (table, wild))
+    ours, theirs = (
+        over_widths(log, at={"width": 256}).comparisons["softcap"] for log in (table, wild)
+    )
     assert ours.contrasts[0].at_target == theirs.contrasts[0].at_target
 
 
@@ -251,9 +253,7 @@ def test_a_log_with_one_trained_recipe_is_refused():
 def test_the_command_reads_a_log(capsys, tmp_path):
     cells = tmp_path / "next.csv"
     page = tmp_path / "page.html"
-    code = main(
-        ["compare", str(EXAMPLE), "--gate", "--next", str(cells), "-o", str(page)]
-    )
+    code = main(["compare", str(EXAMPLE), "--gate", "--next", str(cells), "-o", str(page)])
     out = capsys.readouterr().out.replace("\xa0", " ")
     assert code == 4
     assert out.startswith("Candidates: rotary base 50k (better here, one run)")

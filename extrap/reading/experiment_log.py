@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
@@ -56,7 +57,9 @@ LABEL_NAMES = split_words(
     "id run_id experiment experiment_id exp exp_id trial iteration number no"
 )
 """Columns of what a base may be called beside its commit and description."""
-BASE_NAMES = split_words("base parent base_commit parent_commit parent_id base_id")
+BASE_NAMES = split_words(
+    "base parent base_commit parent_commit parent_id base_id parent_sha base_sha parent_hash"
+)
 """Columns of what an experiment was built on."""
 REPEAT_NAMES = split_words("repeat_of repeats rerun_of replicate_of")
 """Columns of what an experiment repeats."""
@@ -224,9 +227,9 @@ def _named(table: pd.DataFrame, names: Sequence[str]) -> list[str]:
 
 
 def _texts(cells: pd.Series) -> pd.Series:
-    """Cells as text, empty where they are."""
+    """Cells as text in one line, empty where they are; a whole number as such."""
     texts = cells.astype(object).where(~is_empty(cells) & cells.notna(), "").astype(str)
-    return texts.str.strip().str.removesuffix(".0")
+    return texts.map(lambda text: re.sub(r"^(\d+)\.0$", r"\1", " ".join(text.split())))
 
 
 def _described(table: pd.DataFrame) -> pd.Series:

@@ -112,9 +112,8 @@ class Recipes:
         else:
             self.repeats[row.row] = self._first_rows[recipe]
         self.of_rows[row.row] = recipe
-        recipes = self._keys.setdefault(plain_description(row.description), [])
-        if recipe not in recipes:
-            recipes.append(recipe)
+        if key := plain_description(row.description):
+            self._keys[key] = [*dict.fromkeys([*self._keys.get(key, []), recipe])]
         for label in (row.commit, row.label, row.recipe, row.description, f"row {row.row}"):
             self.call(label, recipe)
         if not self.chain:

@@ -197,7 +197,7 @@ def read_experiment_log(
         bases=tuple(recipes.bases),
         metric=metric,
         source=name,
-        notes=(*notes, *selected, *ordered, *copied, *loss_notes, *_recipe_notes(recipes)),
+        notes=(*notes, *selected, *ordered, *copied, *loss_notes, *recipes.notes()),
     )
 
 
@@ -290,19 +290,3 @@ def _sizes(table: pd.DataFrame, columns: Sequence[str], losses: pd.Series) -> pd
         read_numbers(table.loc[losses.notna(), column], column, required=True)
         values[column] = numbers
     return pd.DataFrame(values, index=table.index)
-
-
-def _recipe_notes(recipes: Recipes) -> list[str]:
-    """Which rows repeat which, and where a kept change became the base."""
-    repeats: dict[int, list[int]] = {}
-    for row, first in recipes.repeats.items():
-        repeats.setdefault(first, []).append(row)
-    notes = [
-        f"row(s) {', '.join(map(str, rows))} repeat row {first} "
-        f"({recipes.names[recipes.of_rows[first]]})"
-        for first, rows in sorted(repeats.items())
-    ]
-    return notes + [
-        f"from row {row} on the base is {recipes.names[recipes.of_rows[row]]}"
-        for row in recipes.changes
-    ]

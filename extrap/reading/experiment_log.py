@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
@@ -56,7 +57,9 @@ LABEL_NAMES = split_words(
     "id run_id experiment experiment_id exp exp_id trial iteration number no"
 )
 """Columns of what a base may be called beside its commit and description."""
-BASE_NAMES = split_words("base parent base_commit parent_commit parent_id base_id")
+BASE_NAMES = split_words(
+    "base parent base_commit parent_commit parent_id base_id parent_sha base_sha parent_hash"
+)
 """Columns of what an experiment was built on."""
 REPEAT_NAMES = split_words("repeat_of repeats rerun_of replicate_of")
 """Columns of what an experiment repeats."""
@@ -194,7 +197,7 @@ def read_experiment_log(
         bases=tuple(recipes.bases),
         metric=metric,
         source=name,
-        notes=(*notes, *selected, *ordered, *copied, *loss_notes, *_recipe_notes(recipes)),
+        notes=(*notes, *selected, *ordered, *copied, *loss_notes, *recipes.notes()),
     )
 
 
@@ -224,9 +227,9 @@ def _named(table: pd.DataFrame, names: Sequence[str]) -> list[str]:
 
 
 def _texts(cells: pd.Series) -> pd.Series:
-    """Cells as text, empty where they are."""
+    """Cells as text in one line, empty where they are; a whole number as such."""
     texts = cells.astype(object).where(~is_empty(cells) & cells.notna(), "").astype(str)
-    return texts.str.strip().str.removesuffix(".0")
+    return texts.map(lambda text: re.sub(r"^(\d+)\.0$", r"\1", " ".join(text.split())))
 
 
 def _described(table: pd.DataFrame) -> pd.Series:
@@ -287,19 +290,3 @@ def _sizes(table: pd.DataFrame, columns: Sequence[str], losses: pd.Series) -> pd
         read_numbers(table.loc[losses.notna(), column], column, required=True)
         values[column] = numbers
     return pd.DataFrame(values, index=table.index)
-
-
-def _recipe_notes(recipes: Recipes) -> list[str]:
-    """Which rows repeat which, and where a kept change became the base."""
-    repeats: dict[int, list[int]] = {}
-    for row, first in recipes.repeats.items():
-        repeats.setdefault(first, []).append(row)
-    notes = [
-        f"row(s) {', '.join(map(str, rows))} repeat row {first} "
-        f"({recipes.names[recipes.of_rows[first]]})"
-        for first, rows in sorted(repeats.items())
-    ]
-    return notes + [
-        f"from row {row} on the base is {recipes.names[recipes.of_rows[row]]}"
-        for row in recipes.changes
-    ]

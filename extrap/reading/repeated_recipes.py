@@ -112,9 +112,8 @@ class Recipes:
         else:
             self.repeats[row.row] = self._first_rows[recipe]
         self.of_rows[row.row] = recipe
-        recipes = self._keys.setdefault(plain_description(row.description), [])
-        if recipe not in recipes:
-            recipes.append(recipe)
+        if key := plain_description(row.description):
+            self._keys[key] = [*dict.fromkeys([*self._keys.get(key, []), recipe])]
         for label in (row.commit, row.label, row.recipe, row.description, f"row {row.row}"):
             self.call(label, recipe)
         if not self.chain:
@@ -166,6 +165,19 @@ class Recipes:
             return max(repeated, key=lambda recipe: (self.bases[recipe] == base, recipe))
         is_commit = key != plain_text(description) and key not in self._keys  # `rerun of 1a2b3c4`
         return self._labels.get(key) if is_commit else None
+
+    def notes(self) -> list[str]:
+        """Which rows repeat which, and where a kept change became the base."""
+        repeats: dict[int, list[int]] = {}
+        for row, first in self.repeats.items():
+            repeats.setdefault(first, []).append(row)
+        notes = [
+            f"row(s) {', '.join(map(str, rows))} repeat row {first} "
+            f"({self.names[self.of_rows[first]]})"
+            for first, rows in sorted(repeats.items())
+        ]
+        changes = [(row, self.names[self.of_rows[row]]) for row in self.changes]
+        return notes + [f"from row {row} on the base is {name}" for row, name in changes]
 
     def _numbered(self, key: str) -> list[int]:
         """The recipes of `name` or `name #1`, where the description is `name #2`."""

@@ -187,8 +187,9 @@ def _are_quotes_text(file: TextIO, separator: str) -> bool:
     """
     if separator != "\t":
         return False
-    lines = [line for line in file if line.strip()]
+    text = file.read()
     file.seek(0)
+    lines = [line for line in text.split("\n") if line.strip()] if '"' in text else []
     has_open = any(line.count('"') % 2 for line in lines)
     return has_open and len({line.count(separator) for line in lines}) == 1
 

@@ -54,6 +54,7 @@ def test_a_kept_change_is_the_base_of_what_follows_and_a_repeat_keeps_its_own():
     assert log.recipes[0] == "baseline"
     assert log.recipes[3] == "rotary base 50k"
     assert log.metric == "val_bpb"
+    assert read(NIGHT.replace("init scale .8", "scale 1.0")).recipes[6] == "scale 1.0"
 
 
 def test_a_crash_has_no_loss_and_rows_keep_their_number():
@@ -214,10 +215,21 @@ def test_one_commit_is_one_recipe_unless_changes_share_the_commit_of_their_base(
     assert recipes_of(log_of(rows, header)) == [0, 1, 2, 3]
 
 
+def test_rows_without_a_description_are_told_apart_by_their_commits():
+    rows = ["a1,3.3,keep", "b2,3.2,keep", "c3,3.2,discard", "b2,3.21,rerun"]
+    log = read(log_of(rows, "commit,val_loss,status"))
+    assert [e.recipe for e in log.experiments] == [0, 1, 2, 1]
+    assert log.recipes == ("a1", "b2", "c3")
+    assert recipes_of(log_of(["3.3,keep", "3.2,keep"], "val_loss,status")) == [0, 1]
+
+
 def test_columns_name_the_base_the_repeated_run_or_the_recipe():
     header = "id,parent,description,val_loss,status"
     rows = ["1,,baseline,3.3,keep", "2,1,a,3.2,keep", "3,1,b,3.3,discard", "4,2,b,3.1,discard"]
     assert read(log_of(rows, header)).bases == (-1, 0, 0, 1)
+    header = "sha,parent_sha,description,val_loss,status"
+    rows = ["1a,0f,start,3.3,keep", "2a,1a,a,3.2,keep", "3a,0f,b,3.3,discard"]
+    assert read(log_of(rows, header)).bases == (-1, 0, 0)
     header = "commit,repeat_of,description,val_loss,status"
     rows = ["abcdef1,,x,3.3,keep", "abcdef2,,a,3.2,discard", "c,abcdef2345,more of it,3.2,discard"]
     assert recipes_of(log_of(rows, header)) == [0, 1, 1]

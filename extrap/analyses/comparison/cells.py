@@ -14,9 +14,11 @@ from extrap.analyses.comparison.comparison_results import Comparison
 from extrap.analyses.comparison.experiments import Experiments
 from extrap.analyses.comparison.next_runs import NextRuns
 from extrap.errors import DataError
+from extrap.files import write_csv
 from extrap.forecasting import forecast
 from extrap.reading.experiment_log import ExperimentLog
 from extrap.records import Runs
+from extrap.records.numbers import counted
 
 
 def comparison_cells(comparison: Comparison, arms: Mapping[str, Runs]) -> pd.DataFrame:
@@ -100,3 +102,9 @@ def log_cells(log: ExperimentLog, experiments: Experiments) -> pd.DataFrame:
         rows += [{**row, "seed": counts[recipe] + i} for i in range(n)]
         counts[recipe] += n
     return pd.DataFrame(rows)
+
+
+def write_cells(cells: pd.DataFrame, path: str) -> str:
+    """Write the next runs; the line that says where."""
+    write_csv(cells, path)
+    return f"wrote {path}: {counted(len(cells), 'run')}"

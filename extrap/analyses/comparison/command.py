@@ -11,11 +11,8 @@ import click
 from extrap.commands.analysis import EXIT_DEVIATES, EXIT_FINE, EXIT_UNDECIDED, Printed, analysis
 from extrap.commands.inputs import parse_runs_size, read_table, renamings_and_formulas
 from extrap.commands.option_table import READING_OPTIONS
-from extrap.records.numbers import counted
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from extrap.analyses.comparison import Comparison
     from extrap.records import Runs
 
@@ -119,7 +116,7 @@ def compare_command(
     )
     notes = [] if output is None else [_comparison_page(comparison, arms, output)]
     if next_file is not None:
-        from extrap.analyses.comparison.cells import comparison_cells
+        from extrap.analyses.comparison.cells import comparison_cells, write_cells
 
         notes.append(write_cells(comparison_cells(comparison, arms), next_file))
     code = gate_code(comparison, is_named=at is not None) if gate else EXIT_FINE
@@ -147,14 +144,6 @@ def gate_code(comparison: Comparison, *, is_named: bool) -> int:
         "undecided": EXIT_UNDECIDED,
     }
     return codes.get(comparison.verdict, EXIT_DEVIATES)
-
-
-def write_cells(cells: pd.DataFrame, path: str) -> str:
-    """Write the next runs; the line that says where."""
-    from extrap.files import write_csv
-
-    write_csv(cells, path)
-    return f"wrote {path}: {counted(len(cells), 'run')}"
 
 
 def _comparison_page(comparison: Comparison, arms: Mapping[str, Runs], path: str) -> str:

@@ -216,9 +216,8 @@ class _Judged:
     @classmethod
     def of(cls, log: ExperimentLog, level: float) -> _Judged:
         trained = [run for run in log.experiments if run.loss is not None]
-        keys = [tuple(run.size.items()) for run in trained]
-        smallest_first = sorted(dict.fromkeys(keys))
-        size = dict(max(smallest_first, key=keys.count))
+        sizes = [dict(run.size) for run in trained]
+        size = max(sorted(sizes, key=lambda of_run: [*of_run.values()]), key=sizes.count)
         runs = [run for run in trained if run.size == size]
         log_losses = np.log(np.array([run.loss for run in runs], dtype=float))
         recipes, bases = np.array([run.recipe for run in runs]), np.array(log.bases)

@@ -58,8 +58,7 @@ def judged_log(
     **_: Any,
 ) -> Printed:
     """What a log says, its page and the table of its next runs."""
-    from extrap.analyses.comparison.cells import log_cells
-    from extrap.analyses.comparison.command import write_cells
+    from extrap.analyses.comparison.cells import log_cells, write_cells
     from extrap.analyses.comparison.experiments import judge_experiments
 
     sizes = list(log.experiments[0].size)

@@ -28,7 +28,7 @@ from extrap.records.fields import require_level
 from extrap.records.numbers import counted, format_percent
 
 CONFIRMED, NOT_CONFIRMED, CANDIDATE = "confirmed", "not confirmed", "candidate"
-WORSE, WITHIN_NOISE, CRASHED, NOT_JUDGED = "worse", "within noise", "crashed", "not judged"
+WORSE_CHANGE, WITHIN_NOISE, CRASHED, NOT_JUDGED = "worse", "within noise", "crashed", "not judged"
 """What became of a change."""
 NOTHING_BETTER = "nothing better"
 """Verdict on a log in which no change is better or may be."""
@@ -175,7 +175,9 @@ def judge_experiments(
         noise=Measure(value=noise, ci=ends),
         n_repeats=judged.effects.n_repeats,
         next_runs=tuple(judged.next_runs(changes, comparisons)),
-        comparisons={log.recipes[recipe]: found for recipe, found in comparisons.items()},
+        comparisons={
+            log.recipes[recipe]: comparison for recipe, comparison in comparisons.items()
+        },
         level=level,
         notes=log.notes,
     )
@@ -272,7 +274,7 @@ class _Judged:
         elif self.effects.is_candidate[recipe]:
             outcome = CANDIDATE
         else:
-            outcome = WORSE if self.effects.is_worse[recipe] else WITHIN_NOISE
+            outcome = WORSE_CHANGE if self.effects.is_worse[recipe] else WITHIN_NOISE
         is_judged = outcome not in (CRASHED, NOT_JUDGED)
         return Change(
             row=first.row,

@@ -11,7 +11,7 @@ from extrap.analyses.comparison.experiments import (
     NOT_CONFIRMED,
     NOT_JUDGED,
     WITHIN_NOISE,
-    WORSE,
+    WORSE_CHANGE,
     Change,
     Experiments,
 )
@@ -38,9 +38,9 @@ LIMITS = (
     "Each change is held against the recipe that it was built on: gains of several need not add "
     "up.",
 )
-MOST_NAMED = 3
+MOST_CHANGES_NAMED = 3
 """Changes that the answer names."""
-COLORS = {CONFIRMED: "good", CANDIDATE: "warn", NOT_CONFIRMED: "muted", WORSE: "bad"}
+COLORS = {CONFIRMED: "good", CANDIDATE: "warn", NOT_CONFIRMED: "muted", WORSE_CHANGE: "bad"}
 """Outcome → its color; others have none."""
 
 
@@ -51,12 +51,16 @@ def experiments_page(log: Experiments, about: About) -> Page:
 
 def experiments_blocks(log: Experiments) -> list[Block]:
     """What is confirmed, what may be better, and how the rest did."""
-    shown = log.of(CONFIRMED, CANDIDATE, NOT_CONFIRMED, WORSE)
+    shown = log.of(CONFIRMED, CANDIDATE, NOT_CONFIRMED, WORSE_CHANGE)
     others = log.of(WITHIN_NOISE, NOT_JUDGED, CRASHED)
     return [
         _answer(log),
         _changes_table("Changes beyond noise", shown, log.level),
-        *(block for found in log.comparisons.values() for block in comparison_blocks(found)),
+        *(
+            block
+            for comparison in log.comparisons.values()
+            for block in comparison_blocks(comparison)
+        ),
         _next_table(log),
         Details(
             "Other changes and notes",
@@ -91,9 +95,9 @@ def _answer(log: Experiments) -> Answer:
     if not log.n_repeats and log.next_runs:
         (proposal,) = log.next_runs
         texts.append(f"Run {proposal.recipes[0]} {proposal.n_seeds} more times: {proposal.why}.")
-    for name, found in log.comparisons.items():
-        sentence = VERDICT_STYLES[found.verdict][1].format(name)
-        texts.append(f"{sentence} at {name_size(found.target)}.")
+    for name, comparison in log.comparisons.items():
+        sentence = VERDICT_STYLES[comparison.verdict][1].format(name)
+        texts.append(f"{sentence} at {name_size(comparison.target)}.")
     texts.append(_counts(log))
     if not log.comparisons:
         texts.append("Nothing is known of larger sizes.")
@@ -107,8 +111,8 @@ def _answer(log: Experiments) -> Answer:
 def _named(changes: Sequence[Change], said: Callable[[Change], str]) -> str:
     """The first few changes, largest gain first, each with what is said of it."""
     changes = sorted(changes, key=lambda change: -(change.gain.value or 0.0))
-    names = [f"{change.name} ({said(change)})" for change in changes[:MOST_NAMED]]
-    more = len(changes) - MOST_NAMED
+    names = [f"{change.name} ({said(change)})" for change in changes[:MOST_CHANGES_NAMED]]
+    more = len(changes) - MOST_CHANGES_NAMED
     return ", ".join(names) + f" and {more} more" * (more > 0)
 
 
@@ -120,7 +124,7 @@ def _counts(log: Experiments) -> str:
     """How many of the other changes have which outcome."""
     parts = [
         (NOT_CONFIRMED, "{} not confirmed"),
-        (WORSE, "{} worse"),
+        (WORSE_CHANGE, "{} worse"),
         (WITHIN_NOISE, "{} within noise"),
         (CRASHED, "{} crashed"),
     ]

@@ -58,7 +58,7 @@ def compare_command(
     Example: extrap compare base.csv variant.csv --at 1e21 --gate
     """
     from extrap.analyses.comparison import compare
-    from extrap.analyses.comparison.arm_checks import read_arms
+    from extrap.reading.recipes import read_recipes
 
     if options["size"] and not options["tune"]:
         options["tune"] = ("none",)  # who names the sizes names what is tuned as well
@@ -70,7 +70,7 @@ def compare_command(
             "out."
         )
     else:
-        arms = read_arms(
+        arms = read_recipes(
             read_table(sources[0], options, conditions=(by,), may_mix=True, may_be_one_size=True),
             by,
         )

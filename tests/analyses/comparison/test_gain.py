@@ -152,6 +152,26 @@ def test_beyond_in_one_column_widens_by_what_that_column_wanders(monkeypatch):
         assert law.predict(*goal).sds == pytest.approx(0.002 * np.sqrt(cubes / 6), rel=1e-4)
 
 
+@pytest.mark.usefixtures("_one_straight_shape")
+@pytest.mark.parametrize("u", [U[:, None], GRID])
+def test_measured_gains_wander_as_integrated_brownian_motions(monkeypatch, u):
+    """Of a gain without a slope: its mean at the largest size, from covariances by quadrature."""
+    monkeypatch.setattr(gain, "SCATTER_GRID", np.array([0.001]))
+    monkeypatch.setattr(gain, "BEND_SDS", {0.002: 1.0})
+    monkeypatch.setattr(gain, "PER_DOUBLING", {1e-9: 1.0})
+    seen = 0.01 * np.sin(np.arange(len(u)))
+
+    def covariance(s, t):
+        return integrate.quad(lambda x: (s - x) * (t - x), 0, min(s, t))[0]
+
+    off, variance = u.max(axis=0) - u, 0.002**2 / u.shape[1]
+    wander = [[sum(map(covariance, a, b)) for b in off] for a in off]
+    errors = 0.001**2 * np.eye(len(u)) + variance * np.array(wander)
+    prior, ones = gain.GAIN_SD**2, np.ones(len(u))
+    expected = prior * ones @ np.linalg.solve(errors + prior * np.outer(ones, ones), seen)
+    assert fitted(u, seen).predict(*u.max(axis=0)).mean == pytest.approx(expected, rel=1e-6)
+
+
 def test_intervals_over_two_columns_hold():
     rng, held = np.random.default_rng(4), []
     for _ in range(200):

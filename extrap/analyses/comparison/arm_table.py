@@ -10,8 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from extrap.analyses.comparison.seed_losses import Arm, Key
+from extrap.errors import DataError
+from extrap.fitting.designs import LEAST_SIZES_OF_LAW
 from extrap.fitting.jackknife import Error, combine, seed_mean, size_means
 from extrap.laws.base import Array
+
+UNIT_MATCH_LOG_RATIO = 0.04
+"""Log ratio within which losses of all sizes look like one loss in two units."""
+MIN_LOG_PERPLEXITY = 1e-9
+"""Smaller log losses are raised to it before their logarithm is taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -127,3 +134,29 @@ def size_errors(table: ArmTable) -> list[Error] | None:
         *(sample_errors for sample_errors in errors if sample_errors is not None), strict=True
     )
     return [combine(*of_size) for of_size in pairs]
+
+
+def check_units(table: ArmTable, plain: str, treated: str) -> None:
+    """Refuse losses that are as far apart as one loss in two units, at three sizes or more.
+
+    Args:
+        table: Tuned log losses of both.
+        plain: Name of the plain recipe.
+        treated: Name of the treated one.
+
+    Raises:
+        DataError: They look like bits and nats, or like a perplexity and a log loss.
+    """
+    if len(table.keys) < LEAST_SIZES_OF_LAW:
+        return
+    larger, smaller = table.means.max(axis=0), table.means.min(axis=0)
+    off = {
+        "bits and nats": larger - smaller + math.log(math.log(2)),
+        "perplexities and log losses": np.log(larger.clip(MIN_LOG_PERPLEXITY)) - smaller,
+    }
+    for units, by_size in off.items():
+        if (np.abs(by_size) < UNIT_MATCH_LOG_RATIO).all():
+            raise DataError(
+                f"recipes need losses in one unit, those of {plain!r} and {treated!r} differ as "
+                f"{units} do; convert one."
+            )

@@ -66,7 +66,7 @@ def compare_command(
     Example: extrap compare base.csv variant.csv --at 1e21 --gate
     """
     from extrap.analyses.comparison import compare
-    from extrap.analyses.comparison.arm_checks import read_arms
+    from extrap.reading.recipes import read_recipes
 
     _keep_sources(sources, {"--output": options["output"], "--next": next_file})
     if len(sources) == 1 and by is None:
@@ -87,7 +87,7 @@ def compare_command(
             "out."
         )
     else:
-        arms = read_arms(
+        arms = read_recipes(
             read_table(sources[0], options, conditions=(by,), may_mix=True, may_be_one_size=True),
             by,
         )

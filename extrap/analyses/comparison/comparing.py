@@ -9,14 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Unpack
 
-from extrap.analyses.comparison.arm_checks import (
-    check_arms,
-    check_units,
-    rates_at,
-    read_arms,
-    without_copies,
-)
-from extrap.analyses.comparison.arm_table import arm_table
+from extrap.analyses.comparison.arm_table import arm_table, check_units
 from extrap.analyses.comparison.comparison_results import ArmCost, Comparison, Contrast
 from extrap.analyses.comparison.contrasts import contrast_arms, share_closed
 from extrap.analyses.comparison.effective_speed import cost_powers, speeds_by_size
@@ -28,6 +21,12 @@ from extrap.errors import DataError, argument
 from extrap.fitting.one_thread import one_thread
 from extrap.fitting.run_costs import IN_FLOPS, SECONDS_PER_HOUR, hours_of_runs, read_run_cost
 from extrap.reading.reader import ReadingKeywords
+from extrap.reading.recipes import (
+    check_recipes,
+    rates_at,
+    read_recipes,
+    without_copied_rows,
+)
 from extrap.records import Measure, Runs
 from extrap.records.fields import require, require_level, require_positive
 from extrap.records.flags import Flag
@@ -123,8 +122,8 @@ def compare(
             "leave it out if unknown",
         )
     _check_gate(min_gain, fix, speed, cost)
-    runs, copies = without_copies(read_arms(arms, by, columns))
-    names, sizes = check_arms(runs, [name for name in (speed, cost) if name])
+    runs, copies = without_copied_rows(read_recipes(arms, by, columns))
+    names, sizes = check_recipes(runs, [name for name in (speed, cost) if name])
     if reference and reference not in names[1:]:
         raise ValueError(
             f"reference must be one of the treated recipes {', '.join(names[1:])}, got "

@@ -82,9 +82,9 @@ def _answer(log: Experiments) -> Answer:
         texts.append(f"Better here, by fresh runs: {named}.")
     if candidates:
         named = _named(candidates, lambda change: f"better here, {_runs(change.n_runs)}")
-        head, each = ("Candidate", "it") if len(candidates) == 1 else ("Candidates", "each")
+        head, pronoun = ("Candidate", "it") if len(candidates) == 1 else ("Candidates", "each")
         texts.append(
-            f"{head}: {named}; confirm with {LEAST_FRESH} fresh runs of {each} and of its base."
+            f"{head}: {named}; confirm with {LEAST_FRESH} fresh runs of {pronoun} and of its base."
         )
     if not confirmed and not candidates:
         texts.append(

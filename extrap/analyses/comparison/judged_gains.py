@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from extrap.analyses.comparison.arm_gains import gain_law, loss_posterior
-from extrap.analyses.comparison.arm_table import arm_table, size_errors
+from extrap.analyses.comparison.arm_table import ArmTable, arm_table, size_errors
 from extrap.analyses.comparison.comparison_results import Contrast, SizeDifference
 from extrap.analyses.comparison.effective_speed import EffectiveSpeed, effective_speed, speed_law
 from extrap.analyses.comparison.gain import GainLaw
@@ -68,7 +68,7 @@ class Gains:
             level: Of the intervals at the measured sizes.
         """
         law, question = self.law, self.question
-        noise = arm_table(self.plain, self.treated).noise if contrast.by_size else None
+        noise = self._table.noise if contrast.by_size else None
         assumed = math.exp(float(law.weights @ np.log(law.scatters))) / math.sqrt(2)
         contrast = replace(
             contrast,
@@ -112,22 +112,23 @@ class Gains:
 
     def next_runs(self, contrast: Contrast) -> NextRuns | None:
         """The cheapest runs that would decide; of a recipe that is better here a second size."""
-        law, question, decisive = self.law, self.question, contrast.decisive
-        n_seeds = arm_table(self.plain, self.treated).n_seeds if contrast.by_size else 1
-        if contrast.verdict == BETTER_HERE:
-            return second_size(question, min(n_seeds, FRESH_SEEDS))
-        if contrast.verdict != UNDECIDED:
+        question, decisive, is_single = self.question, contrast.decisive, self.is_of_one_size
+        if contrast.verdict not in (UNDECIDED, BETTER_HERE):
             return None
         if decisive.is_forecast or not self._is_target_measured:
-            return cheapest_decision(law, question)
-        if n_seeds < FRESH_SEEDS and self.is_of_one_size:
+            return cheapest_decision(self.law, question)
+        n_seeds, errors = self._table.n_seeds, size_errors(self._table)
+        if contrast.verdict == BETTER_HERE:
+            return second_size(question, min(n_seeds, FRESH_SEEDS))
+        if errors is None or (is_single and n_seeds < FRESH_SEEDS):
             why = f"{FRESH_SEEDS} runs of both tell the noise"
             return question.proposal(question.goal, FRESH_SEEDS, None, why)
-        table = arm_table(self.plain, self.treated)
-        errors, row = size_errors(table), contrast.by_size.index(decisive)
-        if errors is None:
-            return cheapest_decision(law, question)
-        return more_seeds(-float(table.differences[row]), errors[row], n_seeds, question)
+        row = contrast.by_size.index(decisive)
+        return more_seeds(-float(self._table.differences[row]), errors[row], n_seeds, question)
+
+    @property
+    def _table(self) -> ArmTable:
+        return arm_table(self.plain, self.treated)
 
     def speeds(
         self, contrast: Contrast, log_speeds: Mapping[float, float], *, level: float

@@ -1,5 +1,7 @@
 """The posterior of a gain, against integration by hand and simulated pairs."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import integrate, stats
@@ -110,3 +112,83 @@ def test_intervals_hold_over_gains_that_stay_shrink_or_go(beyond):
         found = fitted(u, seen).predict(u[-1] + beyond)
         held.append(size * 2.0 ** (-rate * (u[-1] + beyond)) in found.interval(0.9))
     assert 0.82 <= np.mean(held) <= 0.98
+
+
+GRID = np.array([*itertools.product((0.0, 1.5, 3.0), (0.0, 2.0))])
+
+
+@pytest.mark.usefixtures("_one_straight_shape")
+def test_over_two_columns_it_is_the_plane_of_least_squares(monkeypatch):
+    """With priors so wide that they do not matter."""
+    monkeypatch.setattr(gain, "SCATTER_GRID", np.array([0.001]))
+    monkeypatch.setattr(gain, "PER_DOUBLING", {10.0: 1.0})
+    monkeypatch.setattr(gain, "GAIN_SD", 10.0)
+    seen = 0.01 + GRID @ [0.001, -0.0005] + 0.001 * np.random.default_rng(2).normal(size=6)
+    found = fitted(GRID, seen).predict(5.0, 7.0)
+    design, goal = np.column_stack([np.ones(6), GRID]), np.array([1.0, 5.0, 7.0])
+    inverse = np.linalg.inv(design.T @ design)
+    mean, sd = goal @ inverse @ design.T @ seen, 0.001 * np.sqrt(goal @ inverse @ goal)
+    ends = mean + sd * stats.norm.ppf([0.05, 0.95])
+    assert tuple(found.interval(0.9)) == pytest.approx(ends, rel=1e-3)
+
+
+def test_sizes_that_grow_in_both_columns_have_the_prior_of_one():
+    """A ladder with a slight bend in its second column is nearly a ladder of the first."""
+    seen, bent = [0.012, 0.010, 0.0095, 0.008], np.array([0, 2.01, 3.99, 6.0])
+    one = fitted(U, seen).predict(9.0)
+    both = fitted(np.column_stack([U, bent]), seen).predict(9.0, 9.0)
+    assert both.mean == pytest.approx(one.mean, rel=0.02)
+    assert both.interval(0.9) == pytest.approx(one.interval(0.9), rel=0.05)
+
+
+@pytest.mark.usefixtures("_one_straight_shape")
+def test_beyond_in_one_column_widens_by_what_that_column_wanders(monkeypatch):
+    monkeypatch.setattr(gain, "SCATTER_GRID", np.array([0.001]))
+    monkeypatch.setattr(gain, "BEND_SDS", {0.002: 1.0})
+    monkeypatch.setattr(gain, "PER_DOUBLING", {1e-9: 1.0})
+    monkeypatch.setattr(gain, "GAIN_SD", 1e-9)
+    law = fitted(GRID, 0.01 + 0 * GRID[:, 0])
+    for goal, cubes in (((3.0, 6.0), 4.0**3), ((5.0, 6.0), 2.0**3 + 4.0**3)):
+        assert law.predict(*goal).sds == pytest.approx(0.002 * np.sqrt(cubes / 6), rel=1e-4)
+
+
+@pytest.mark.usefixtures("_one_straight_shape")
+@pytest.mark.parametrize("u", [U[:, None], GRID])
+def test_measured_gains_wander_as_integrated_brownian_motions(monkeypatch, u):
+    """Of a gain without a slope: its mean at the largest size, from covariances by quadrature."""
+    monkeypatch.setattr(gain, "SCATTER_GRID", np.array([0.001]))
+    monkeypatch.setattr(gain, "BEND_SDS", {0.002: 1.0})
+    monkeypatch.setattr(gain, "PER_DOUBLING", {1e-9: 1.0})
+    seen = 0.01 * np.sin(np.arange(len(u)))
+
+    def covariance(s, t):
+        return integrate.quad(lambda x: (s - x) * (t - x), 0, min(s, t))[0]
+
+    off, variance = u.max(axis=0) - u, 0.002**2 / u.shape[1]
+    wander = [[sum(map(covariance, a, b)) for b in off] for a in off]
+    errors = 0.001**2 * np.eye(len(u)) + variance * np.array(wander)
+    prior, ones = gain.GAIN_SD**2, np.ones(len(u))
+    expected = prior * ones @ np.linalg.solve(errors + prior * np.outer(ones, ones), seen)
+    assert fitted(u, seen).predict(*u.max(axis=0)).mean == pytest.approx(expected, rel=1e-6)
+
+
+def test_intervals_over_two_columns_hold():
+    rng, held = np.random.default_rng(4), []
+    for _ in range(200):
+        level, slopes = rng.uniform(0, 0.03), rng.normal(0, 0.003, size=2)
+        noise = np.exp(rng.uniform(np.log(0.0005), np.log(0.01)))
+        seen = level + GRID @ slopes + noise * np.sqrt(2) * rng.normal(size=6)
+        goal = np.array([3.0, 2.0]) + rng.choice([0.0, 2.0], size=2)
+        held.append(level + goal @ slopes in fitted(GRID, seen).predict(*goal).interval(0.9))
+    assert 0.82 <= np.mean(held) <= 0.98
+
+
+def test_a_large_gain_may_bend_and_a_usual_one_need_not(monkeypatch):
+    """12 % that goes by 1.5 % a doubling; 2 % that goes by .25 %."""
+    widths = []
+    for sd in (0.0, gain.LARGE_BEND_SD):
+        monkeypatch.setattr(gain, "LARGE_BEND_SD", sd)
+        ends = [fitted(U, t * (0.02 - 0.0025 * U)).predict(14.0).interval(0.9) for t in (1, 6)]
+        widths.append([upper - lower for lower, upper in ends])
+    assert widths[1][0] == widths[0][0]
+    assert widths[1][1] > 1.05 * widths[0][1]

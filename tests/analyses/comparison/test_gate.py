@@ -344,3 +344,58 @@ def test_a_public_pair_on_four_sizes_is_undecided_at_a_large_one():
     assert -0.0035 in interval  # what its authors read off it
     assert interval.upper - interval.lower < 0.04
     assert far.contrasts[0].speeds[0].factor.value == pytest.approx(1.33, abs=0.05)
+
+
+CELLS = [(n, d) for n in (1e7, 4e7, 1.6e8) for d in (1e9, 4e9)]
+
+
+def grid(gain=lambda n, d: 0.0):
+    rows = [(n, d, 1.7 + 400 / n**0.34 + 400 / d**0.28) for n, d in CELLS]
+    frame = pd.DataFrame(rows, columns=["n_params", "n_tokens", "loss"])
+    frame["loss"] *= [1 - gain(n, d) for n, d in CELLS]
+    return frame
+
+
+def test_two_size_columns_have_one_gain_and_runs_along_both():
+    """A gain that shrinks with the parameters alone is kept where only the tokens grow."""
+
+    def shrinking(n, d):
+        return 0.012 * (n / 1e7) ** -0.35
+
+    arms = {"base": grid(), "variant": grid(shrinking)}
+    more, larger = (
+        extrap.compare(arms, at={"n_params": n, "n_tokens": d})
+        for n, d in ((1.6e8, 6.4e10), (2.56e9, 4e9))
+    )
+    for found, n in ((more, 1.6e8), (larger, 2.56e9)):
+        assert -shrinking(n, 0) in found.contrasts[0].at_target.difference.ci
+    assert more.gain > larger.gain
+    asked_ahead = extrap.compare(arms, at={"n_params": 2.56e9, "n_tokens": 6.4e10})
+    (proposed,) = asked_ahead.next_runs
+    steps = [proposed.size[c] / max(grid()[c]) for c in ("n_params", "n_tokens")]
+    assert steps[0] == pytest.approx(steps[1])  # both columns have the same ratio of 4
+    assert steps[0] >= 1
+    # the cost of a run is 6 N D
+    cells = proposed.size["n_params"] * proposed.size["n_tokens"]
+    assert proposed.cost == pytest.approx(2 * proposed.n_seeds * cells / (2.56e9 * 6.4e10))
+    assert more.contrasts[0].speeds == ()
+
+
+def test_tokens_that_follow_the_parameters_count_once():
+    arms = {"base": ladder(), "variant": ladder(0.01)}
+    twice = {name: frame.assign(n_tokens=frame["flops"] ** 0.5) for name, frame in arms.items()}
+    alone = extrap.compare(arms, size="flops", tune=(), at=1e22)
+    both = extrap.compare(
+        twice, size=("flops", "n_tokens"), tune=(), at={"flops": 1e22, "n_tokens": 1e11}
+    )
+    assert tuple(both.interval) == pytest.approx(tuple(alone.interval))
+    off = extrap.compare(
+        twice, size=("flops", "n_tokens"), tune=(), at={"flops": 1e22, "n_tokens": 1e13}
+    )
+    assert off.interval.upper - off.interval.lower > both.interval.upper - both.interval.lower
+
+
+def test_two_sizes_of_one_seed_have_an_answer():
+    found = compared(ladder(0.03, FLOPS[:2]), ladder(flops=FLOPS[:2]), at=1e19)
+    assert found.verdict == "survives"
+    assert found.contrasts[0].by_size[0].is_by_law

@@ -1,8 +1,7 @@
-"""The runs of recipes, and what is asked of them before they are compared."""
+"""The runs of several recipes, read alike, and what is asked of them before they are compared."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -10,9 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from extrap.analyses.comparison.arm_table import ArmTable
 from extrap.errors import DataError, argument
-from extrap.fitting.designs import LEAST_SIZES_OF_LAW
 from extrap.reading.columns import find_column
 from extrap.reading.mixtures import refuse_mixtures
 from extrap.reading.names import EVALUATION_COLUMN, RATE_NAMES
@@ -29,13 +26,9 @@ from extrap.records.notes import (
 
 LOSS_RANGE = (1e-50, 1e50)
 """Losses beyond these are of a broken unit, and their squares and ratios beyond floats."""
-UNIT_MATCH_LOG_RATIO = 0.04
-"""Log ratio within which losses of all sizes look like one loss in two units."""
-MIN_LOG_PERPLEXITY = 1e-9
-"""Smaller log losses are raised to it before their logarithm is taken."""
 
 
-def read_arms(
+def read_recipes(
     arms: Any, by: str | None = None, columns: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, Runs]:
     """The runs of each recipe; what the columns of the first are holds for the others.
@@ -92,7 +85,7 @@ def _split(runs: Runs, by: str) -> dict[str, Runs]:
     }
 
 
-def check_arms(
+def check_recipes(
     arms: Mapping[str, Runs], measured: Iterable[str] = ()
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Refuse recipes that cannot be compared.
@@ -156,32 +149,6 @@ def _check_alike(arms: Mapping[str, Runs]) -> None:
             )
 
 
-def check_units(table: ArmTable, plain: str, treated: str) -> None:
-    """Refuse losses that are as far apart as one loss in two units, at three sizes or more.
-
-    Args:
-        table: Tuned log losses of both.
-        plain: Name of the plain recipe.
-        treated: Name of the treated one.
-
-    Raises:
-        DataError: They look like bits and nats, or like a perplexity and a log loss.
-    """
-    if len(table.keys) < LEAST_SIZES_OF_LAW:
-        return
-    larger, smaller = table.means.max(axis=0), table.means.min(axis=0)
-    off = {
-        "bits and nats": larger - smaller + math.log(math.log(2)),
-        "perplexities and log losses": np.log(larger.clip(MIN_LOG_PERPLEXITY)) - smaller,
-    }
-    for units, by_size in off.items():
-        if (np.abs(by_size) < UNIT_MATCH_LOG_RATIO).all():
-            raise DataError(
-                f"recipes need losses in one unit, those of {plain!r} and {treated!r} differ as "
-                f"{units} do; convert one."
-            )
-
-
 def rates_at(runs: Runs, size: Mapping[str, float]) -> int | None:
     """How many learning rates the complete runs of a size have; None without such a column."""
     frame = runs.of_stage("tune").complete().to_frame()
@@ -231,7 +198,7 @@ def _has(frame: pd.DataFrame, arguments: Mapping[str, Any]) -> bool:
     return bool(is_there.any())
 
 
-def without_copies(arms: Mapping[str, Runs]) -> tuple[dict[str, Runs], list[str]]:
+def without_copied_rows(arms: Mapping[str, Runs]) -> tuple[dict[str, Runs], list[str]]:
     """Recipes whose copied rows count once, and notes that say so.
 
     Copies that have a seed are averaged with their original and change nothing; without one each

@@ -15,7 +15,7 @@ from extrap.analyses.comparison.experiments import (
     Change,
     Experiments,
 )
-from extrap.analyses.comparison.page import VERDICT_STYLES, comparison_blocks
+from extrap.analyses.comparison.page import MOST_CHART_ROWS, VERDICT_STYLES, comparison_blocks
 from extrap.fitting.discoveries import LEAST_FRESH
 from extrap.records import Interval, Measure
 from extrap.records.numbers import (
@@ -28,7 +28,8 @@ from extrap.records.numbers import (
     over,
     stacked,
 )
-from extrap.reporting.blocks import Answer, Block, Details, Page, Paragraph
+from extrap.reporting.blocks import Answer, Block, Details, Figure, Page, Paragraph
+from extrap.reporting.charts import Axis, Row, RowsChart
 from extrap.reporting.study_page import About, study_page
 from extrap.reporting.tables import Colored, Table, dashed, tabulated
 
@@ -40,6 +41,11 @@ LIMITS = (
 )
 MOST_CHANGES_NAMED = 3
 """Changes that the answer names."""
+NOTE = (
+    "Gain: of confirmed changes by fresh runs alone, else expected, as most changes do nothing. "
+    "Probability: that it is better."
+)
+"""Below a table of changes."""
 COLORS = {CONFIRMED: "good", CANDIDATE: "warn", NOT_CONFIRMED: "muted", WORSE_CHANGE: "bad"}
 """Outcome → its color; others have none."""
 
@@ -51,10 +57,14 @@ def experiments_page(log: Experiments, about: About) -> Page:
 
 def experiments_blocks(log: Experiments) -> list[Block]:
     """What is confirmed, what may be better, and how the rest did."""
-    shown = log.of(CONFIRMED, CANDIDATE, NOT_CONFIRMED, WORSE_CHANGE)
+    order = [CONFIRMED, CANDIDATE, NOT_CONFIRMED, WORSE_CHANGE]
+    shown = sorted(
+        log.of(*order), key=lambda change: (order.index(change.outcome), -_gain(change))
+    )
     others = log.of(WITHIN_NOISE, NOT_JUDGED, CRASHED)
     return [
         _answer(log),
+        *([Figure(_chart(shown))] if shown else []),
         _changes_table("Changes beyond noise", shown, log.level),
         *(
             block
@@ -108,9 +118,33 @@ def _answer(log: Experiments) -> Answer:
     )
 
 
+def _gain(change: Change) -> float:
+    return change.gain.value or 0.0
+
+
+def _chart(changes: Sequence[Change]) -> RowsChart:
+    """The gains of changes, one row each."""
+    gains = [*map(_gain, changes), 0.0]
+    limits = min(gains), max(gains)
+    return RowsChart(
+        title="Gain of a change over its base",
+        axis=Axis("gain", is_log=False, is_percent=True, limits=limits),
+        rows=tuple(
+            Row(
+                label=change.name,
+                value=change.gain.value,
+                interval=change.gain.ci,
+                ink=COLORS.get(change.outcome, "muted"),
+            )
+            for change in changes[:MOST_CHART_ROWS]
+        ),
+        reference=0.0,
+    )
+
+
 def _named(changes: Sequence[Change], said: Callable[[Change], str]) -> str:
     """The first few changes, largest gain first, each with what is said of it."""
-    changes = sorted(changes, key=lambda change: -(change.gain.value or 0.0))
+    changes = sorted(changes, key=_gain, reverse=True)
     names = [f"{change.name} ({said(change)})" for change in changes[:MOST_CHANGES_NAMED]]
     more = len(changes) - MOST_CHANGES_NAMED
     return ", ".join(names) + f" and {more} more" * (more > 0)
@@ -178,9 +212,10 @@ def _changes_table(caption: str, changes: Sequence[Change], level: float) -> Tab
             "against": lambda change: change.base,
             "runs": lambda change: str(change.n_runs),
             "gain": lambda change: _percent(change.gain),
-            "better with": lambda change: dashed(change.probability, _probability),
+            "probability": lambda change: dashed(change.probability, _probability),
             "p-value": lambda change: format_p_value(change.p_value),
         },
+        note=NOTE if any(change.n_runs for change in changes) else "",
     )
 
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from extrap.analyses.comparison.arm_table import ArmTable, arm_table
-from extrap.analyses.comparison.gain import GainLaw, Pairs, fit_gain
 from extrap.analyses.comparison.seed_losses import Arm, Key, size_key
 from extrap.errors import DataError
 from extrap.fitting.designs import LEAST_SIZES_OF_LAW
+from extrap.fitting.gain import GainLaw, Pairs, fit_gain
 from extrap.fitting.posterior import LossPosterior, fit_posterior
 
 ON_LINE = 1e-3

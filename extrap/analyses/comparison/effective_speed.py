@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from extrap.analyses.comparison.gain import GainLaw, Pairs, fit_gain
 from extrap.errors import DataError, argument
 from extrap.fitting.distributions import NormalMixture
+from extrap.fitting.gain import GainLaw, Pairs, fit_gain
 from extrap.fitting.posterior import LOWEST, LossPosterior
 from extrap.fitting.run_costs import read_run_cost
 from extrap.laws.base import Array

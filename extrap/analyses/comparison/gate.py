@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from extrap.analyses.comparison.gain import GainLaw
 from extrap.fitting.distributions import NormalMixture
+from extrap.fitting.gain import GainLaw
 from extrap.records import Interval
 from extrap.records.intervals import LARGEST_LOG
 

@@ -12,7 +12,6 @@ from extrap.analyses.comparison.arm_gains import gain_law, loss_posterior
 from extrap.analyses.comparison.arm_table import ArmTable, arm_table, size_errors
 from extrap.analyses.comparison.comparison_results import Contrast, SizeDifference
 from extrap.analyses.comparison.effective_speed import EffectiveSpeed, effective_speed, speed_law
-from extrap.analyses.comparison.gain import GainLaw
 from extrap.analyses.comparison.gate import BETTER_HERE, UNDECIDED, as_share
 from extrap.analyses.comparison.next_runs import (
     NextRuns,
@@ -24,6 +23,7 @@ from extrap.analyses.comparison.next_runs import (
 from extrap.analyses.comparison.seed_losses import Arm
 from extrap.fitting.designs import LEAST_SIZES_OF_LAW
 from extrap.fitting.distributions import NormalMixture
+from extrap.fitting.gain import GainLaw
 from extrap.records import Interval, Measure
 from extrap.records.intervals import LARGEST_LOG
 

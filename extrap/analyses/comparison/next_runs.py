@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from extrap.analyses.comparison.gain import GainLaw, fit_gain
 from extrap.analyses.comparison.gate import UNDECIDED, Gate, interval_as_share
 from extrap.fitting.distributions import t_quantile
+from extrap.fitting.gain import GainLaw, fit_gain
 from extrap.fitting.jackknife import Error
 from extrap.laws.base import Array
 

@@ -13,8 +13,8 @@ from benchmarks.gains import compared_arms
 from benchmarks.sweeps import make_table, simulate
 from extrap.analyses.comparison import Arm, tuned_arm
 from extrap.analyses.comparison.arm_table import arm_table, mean_error
-from extrap.analyses.comparison.gain import Pairs, fit_gain
 from extrap.errors import DataError
+from extrap.fitting.gain import Pairs, fit_gain
 from extrap.records import Measure, Runs
 
 WIDTHS = (16.0, 32.0, 64.0, 128.0, 256.0, 512.0)

@@ -10,13 +10,13 @@ import pytest
 import extrap
 from extrap.analyses.comparison.command import gate_code
 from extrap.analyses.comparison.effective_speed import effective_speed, speed_law
-from extrap.analyses.comparison.gain import Pairs, fit_gain
 from extrap.analyses.comparison.gate import Gate
 from extrap.analyses.comparison.next_runs import Question, cheapest_decision
 from extrap.analyses.comparison.treatments import Treatment
 from extrap.cli import main
 from extrap.errors import DataError
 from extrap.fitting.distributions import NormalMixture
+from extrap.fitting.gain import Pairs, fit_gain
 from extrap.fitting.posterior import fit_posterior
 from extrap.records import Interval
 

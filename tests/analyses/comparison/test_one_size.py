@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import extrap
-from extrap.analyses.comparison.gain import Pairs, fit_gain
 from extrap.cli import main
 from extrap.errors import DataError
+from extrap.fitting.gain import Pairs, fit_gain
 
 
 def runs(losses, **columns):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from extrap.analyses.comparison import gain
-from extrap.analyses.comparison.gain import Pairs, fit_gain
+from extrap.fitting import gain
+from extrap.fitting.gain import Pairs, fit_gain
 
 U = np.array([0.0, 2.0, 4.0, 6.0])
 

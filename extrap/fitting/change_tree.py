@@ -29,6 +29,10 @@ LOSS_SCALES = ((0.007, 0.7), (0.05, 0.3))
 """The same of worse changes."""
 CLIP_DISTANCE = 0.05
 """In log loss, from all bases; how much worse or better a change is beyond says nothing more."""
+DIVERGED_CHANGE = 0.5
+"""In log loss; what is worse by more has diverged, and does not tell the usual change."""
+LEAST_SCATTER = 1e-9
+"""Of repeats, in log loss; below it they ran with one seed and tell no noise."""
 STEPS_PER_NOISE = 3.0
 """Of the grid; more where many runs share a base."""
 GRID_POINTS = 4096
@@ -51,8 +55,8 @@ class RecipeRuns:
         inner: Recipes that others were built on, and first ones.
         leaves: Other recipes with runs.
         squares: Sum of squares within recipes.
-        n_repeats: Its degrees of freedom.
-        median_change: Median of the distances from the base.
+        n_repeats: Its degrees of freedom; 0 where all repeats are alike.
+        median_change: Median of the distances from the base of what has not diverged.
     """
 
     means: Array
@@ -74,8 +78,14 @@ class RecipeRuns:
         is_inner = np.isin(np.arange(len(bases)), bases) | (bases < 0)
         is_compared = (bases >= 0) & (counts > 0) & (counts[bases] > 0)
         changes = np.abs(means[bases] - means)[is_compared]
+        usual = changes[changes < DIVERGED_CHANGE]
+        changes = usual if usual.size else changes
         median_change = float(np.median(changes)) if changes.size else 0.0
         reach = max(CLIP_DISTANCE, 10 * median_change)
+        squares = float(((log_losses - means[recipes]) ** 2).sum())
+        n_repeats = int(len(log_losses) - (counts > 0).sum())
+        if squares <= n_repeats * LEAST_SCATTER**2:
+            squares, n_repeats = 0.0, 0
         inside = np.clip(means, means[is_inner].min() - reach, means[is_inner].max() + reach)
         return cls(
             means=inside,
@@ -84,8 +94,8 @@ class RecipeRuns:
             bases=bases,
             inner=np.flatnonzero(is_inner),
             leaves=np.flatnonzero(~is_inner & (counts > 0)),
-            squares=float(((log_losses - means[recipes]) ** 2).sum()),
-            n_repeats=int(len(log_losses) - (counts > 0).sum()),
+            squares=squares,
+            n_repeats=n_repeats,
             median_change=median_change,
         )
 
@@ -156,10 +166,12 @@ class ChangeTree:
             belief = np.exp(others[recipe] - others[recipe].max())
             totals[recipe] += np.log(rates @ self._sides(belief, is_downward=True))
         others[runs.leaves] = totals[runs.bases[runs.leaves]] - messages[runs.leaves]
+        peaks = branches.max(axis=1, keepdims=True)
+        peaks[runs.leaves] = 0.0  # as in their masses
         of_others = np.exp(others - np.maximum(others.max(axis=1, keepdims=True), -1e300))
         return Beliefs(
             of_others=of_others,
-            of_branch=np.exp(branches - branches.max(axis=1, keepdims=True)),
+            of_branch=np.exp(branches - peaks),
             masses=rates * np.einsum("rn,rkn->rk", of_others, sides),
             log_evidence=self._log_evidence(branches),
         )

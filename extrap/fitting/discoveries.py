@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from extrap.fitting.change_tree import LEAST_SCATTER
 from extrap.fitting.distributions import t_quantile, t_tail
 from extrap.fitting.projection import Index
 from extrap.laws.base import Array
@@ -24,8 +25,6 @@ FIRST_WEALTH = 0.05
 """Part of it that tests spend before the first call."""
 LEAST_FRESH = 3
 """Fresh runs of a recipe, and of its base, that a test needs."""
-LEAST_ERROR = 1e-12
-"""Standard error of a gain whose fresh runs are all alike."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +53,7 @@ class FreshGain:
     @property
     def p_value(self) -> float:
         """One-sided, of a recipe that is not better."""
-        return float(t_tail(self.gain / max(self.error, LEAST_ERROR), self.dof))
+        return float(t_tail(self.gain / self.error, self.dof))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +155,8 @@ def _fresh_gain(
 ) -> FreshGain | None:
     """Of the runs after a row, if they are enough, by the noise within all recipes.
 
-    The first run of a recipe that has a base was selected, and counts for no noise.
+    None where all repeats are alike: they ran with one seed, and tell no noise. The first run of
+    a recipe that has a base was selected, and counts for no noise.
     """
     is_fresh = np.arange(len(recipes)) > after
     ours = log_losses[is_fresh & (recipes == recipe)]
@@ -170,6 +170,8 @@ def _fresh_gain(
     means = np.bincount(names, values) / np.maximum(counts, 1)
     dof = int(len(values) - (counts > 0).sum())
     variance = float(((values - means[names]) ** 2).sum()) / dof
+    if variance <= LEAST_SCATTER**2:
+        return None
     return FreshGain(
         gain=float(theirs.mean() - ours.mean()),
         error=math.sqrt(variance * (1 / len(ours) + 1 / len(theirs))),

@@ -78,9 +78,9 @@ def column_name(column: str) -> str:
 def decision_column(table: pd.DataFrame, *, is_log: bool = False) -> str | None:
     """The column of decisions: of such a name, with the most words for keep or discard.
 
-    Without such a word it is one whose words nobody knows, beside descriptions and a metric;
-    words for how runs ended, such as `complete` or `pruned`, are no decisions. Where the table is
-    known to be a log, any word of an experiment will do.
+    Without such a word it is one whose words nobody knows, or say that every run crashed, beside
+    descriptions and a metric; other words for how runs ended, such as `complete` or `pruned`, are
+    no decisions. Where the table is known to be a log, any word of an experiment will do.
     """
     names = {str(c): column_name(str(c)) for c in table}
     named = sorted(
@@ -104,7 +104,8 @@ def decision_column(table: pd.DataFrame, *, is_log: bool = False) -> str | None:
         and not meanings[c].notna().any()
         and pd.isna(numbers_of(table[c].dropna())).all()
     ]
-    return unknown[0] if unknown else None
+    only_crashes = [c for c in named if meanings[c].eq("crash").all()]
+    return next(iter([*unknown, *only_crashes]), None)
 
 
 def decisions_of(

@@ -21,7 +21,7 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,7 @@ from extrap.reading.experiment_checks import (
 from extrap.reading.experiment_losses import check_units, losses_of, metric_column
 from extrap.reading.names import kinds_of, split_words
 from extrap.reading.repeated_recipes import LogRow, Recipes, recipes_of
-from extrap.reading.selecting import selected_rows
+from extrap.reading.selecting import selected_rows, with_definitions
 from extrap.reading.sources import read_rows
 
 COMMIT_NAMES = split_words("commit commit_hash git_commit sha git_sha hash revision rev id run_id")
@@ -105,6 +105,7 @@ class ExperimentLog:
         bases: Index of the recipe that each was built on; -1 for the first.
         metric: Column of the losses.
         source: What to call the log.
+        columns: `commit`, `status`, `description` → the column of the log, where it has one.
         notes: What reading had to decide, one sentence each.
     """
 
@@ -113,6 +114,7 @@ class ExperimentLog:
     bases: tuple[int, ...]
     metric: str
     source: str
+    columns: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     def data_hash(self) -> str:
@@ -144,17 +146,20 @@ def read_experiment_log(
     sizes: Sequence[str] = (),
     where: Mapping[str, object] | None = None,
     rename: Mapping[str, str] | None = None,
+    let: Sequence[str] = (),
 ) -> ExperimentLog:
     """Read a log of experiments.
 
     Args:
         source: A table as `read_runs` takes, one row per experiment.
         loss: Column of the metric; default by name.
-        maximise: Instead of it, a metric that is better when larger: see `reading.losses`.
+        maximise: Instead of it, a metric that is better when larger: see `reading.losses`. It has
+            no effect beside another loss.
         statuses: Word of the log → `keep`, `discard`, `crash` or `repeat`.
         sizes: Size columns; default by name, where runs of one recipe differ.
         where: Column → value or values that its rows must have.
         rename: Old name → new name of columns.
+        let: New columns by formula, after `rename`.
 
     Raises:
         ValueError: A word is to mean what is no decision.
@@ -162,7 +167,7 @@ def read_experiment_log(
     """
     table, notes = read_rows(source, rename=rename)
     name = str(source) if isinstance(source, str | Path) else "the log"
-    table, selected = selected_rows(table, where or {}, name)
+    table, selected = selected_rows(with_definitions(table, let, name), where or {}, name)
     column = decision_column(table, is_log=True)
     if column is None:
         raise DataError(
@@ -176,14 +181,15 @@ def read_experiment_log(
     table, copied = without_copied_rows(table, _named(table, (*COMMIT_NAMES, *TIME_NAMES)))
     decisions = decisions[table.index]
     contents = Contents(table=table, where=name)
+    is_maximised = bool(maximise) and loss in ("", maximise)
     metric = require_column(
-        maximise or metric_column(contents, loss),
+        maximise if is_maximised else metric_column(contents, loss),
         contents.have,
         name,
-        option="maximise" if maximise else "loss",
+        option="maximise" if is_maximised else "loss",
         is_metric=True,
     )
-    losses, loss_notes = losses_of(table, metric, decisions, name, is_maximised=bool(maximise))
+    losses, loss_notes = losses_of(table, metric, decisions, name, is_maximised=is_maximised)
     check_data(table[losses.notna()], metric, name)
     rows = _rows(table, decisions, losses, column)
     recipes = recipes_of(rows, name)
@@ -197,6 +203,7 @@ def read_experiment_log(
         bases=tuple(recipes.bases),
         metric=metric,
         source=name,
+        columns=_columns(table, column),
         notes=(*notes, *selected, *ordered, *copied, *loss_notes, *recipes.notes()),
     )
 
@@ -232,13 +239,26 @@ def _texts(cells: pd.Series) -> pd.Series:
     return texts.map(lambda text: re.sub(r"^(\d+)\.0$", r"\1", " ".join(text.split())))
 
 
-def _described(table: pd.DataFrame) -> pd.Series:
-    """What each row says was changed; empty where there is no such column."""
+def _description_column(table: pd.DataFrame) -> str | None:
     for column in _named(table, DESCRIPTION_NAMES):
         texts = _texts(table[column])
         if pd.isna(numbers_of(texts[texts != ""])).any():
-            return texts
-    return pd.Series("", index=table.index)
+            return column
+    return None
+
+
+def _described(table: pd.DataFrame) -> pd.Series:
+    """What each row says was changed; empty where there is no such column."""
+    column = _description_column(table)
+    return pd.Series("", index=table.index) if column is None else _texts(table[column])
+
+
+def _columns(table: pd.DataFrame, decision_column: str) -> dict[str, str]:
+    """What names a run in a log → the column of the log."""
+    commits = [column for column in _named(table, COMMIT_NAMES) if column != decision_column]
+    columns = {"commit": next(iter(commits), None), "status": decision_column}
+    columns["description"] = _description_column(table)
+    return {part: column for part, column in columns.items() if column is not None}
 
 
 def _rows(

@@ -40,6 +40,8 @@ CURRENT_BASE = re.compile(
 """Descriptions of the current base."""
 NUMBERED = re.compile(r"(?P<name>.+?) #(?P<number>\d+)")
 """A description that ends in the number of the run."""
+NAMED_BY_ROW = re.compile(r".+ \(row \d+\)")
+"""What a recipe is called whose description another one had before it."""
 SHORTEST_HASH = 6
 """Characters by which a shortened commit is known."""
 
@@ -153,6 +155,9 @@ class Recipes:
             is_repeat: Whether the row is known to repeat an earlier one.
             is_base_stated: Whether the log says what it is built on.
         """
+        of_row = NAMED_BY_ROW.fullmatch(description.strip().lower())
+        if of_row and description in self.names:
+            return self.names.index(description)
         key = plain_description(description)
         if FIRST_RECIPE.fullmatch(key):
             return 0

@@ -173,3 +173,11 @@ def test_repeats_that_are_needed_are_the_fewest_that_tell():
     n = repeats_needed(0.001, 0.003)
     assert least_gain(0.001, n) <= 0.003 < least_gain(0.001, n - 1)
     assert repeats_needed(0.001, 0.0023) is None
+
+
+def test_a_change_far_away_has_the_gain_and_the_error_of_its_runs():
+    rows = [(0, 0.30), (0, 0.298), (1, 0.27), (2, 0.31), (3, 0.269)]
+    losses, recipes, bases = log_of(*rows, bases=[-1, 0, 1, 1])
+    effects = change_effects(np.log(losses), recipes, bases)
+    assert effects.gains[2] == pytest.approx(np.log(0.2695 / 0.31), abs=0.002)
+    assert effects.sds[2] == pytest.approx(effects.noise * np.sqrt(1 + 1 / 2), rel=0.25)

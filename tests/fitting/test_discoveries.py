@@ -161,7 +161,9 @@ def test_false_calls_of_logs_are_a_tenth_at_most():
     assert n_held / n_calls == pytest.approx(0.95, abs=0.02)
 
 
-def test_fresh_runs_that_are_all_alike_are_called_only_if_they_are_better():
-    same = confirmations(*log_of((0, 1.0), (1, 0.9), *pairs(1, 0, [1.0] * 3, [1.0] * 3)), BASES)
-    better = confirmations(*log_of((0, 1.0), (1, 0.9), *pairs(1, 0, [0.9] * 3, [1.0] * 3)), BASES)
-    assert [test.is_called for test in (*same, *better)] == [False, True]
+def test_fresh_runs_that_are_all_alike_tell_no_noise_and_confirm_nothing():
+    alike = log_of((0, 1.0), (1, 0.9), *pairs(1, 0, [0.9] * 3, [1.0] * 3))
+    assert confirmations(*alike, BASES) == ()
+    assert confirmations(
+        *log_of((0, 1.0), (1, 0.9), *pairs(1, 0, [0.9] * 3, [1.0, 1.001, 0.999])), BASES
+    )

@@ -5,6 +5,7 @@ import io
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from extrap import read_runs
@@ -308,6 +309,19 @@ def test_a_metric_to_maximise_is_a_loss():
     (choice,) = caught.value.choices
     log = read(text, **choice.arguments)
     assert [e.loss for e in log.experiments] == pytest.approx([0.29, 0.3])
+
+
+def test_an_accuracy_in_percent_becomes_a_loss_by_the_formula_that_is_proposed():
+    text = log_of(["baseline,71,keep", "a,70,discard"], "description,accuracy,status")
+    with pytest.raises(DataError, match="let="):
+        read(text, maximise="accuracy")
+    log = read(text, maximise="accuracy", let=["error = 1 - accuracy / 100"], loss="error")
+    assert [e.loss for e in log.experiments] == pytest.approx([0.29, 0.3])
+
+
+def test_a_log_of_crashes_alone_is_a_log():
+    table = pd.read_csv(io.StringIO(log_of(["a,,crash", "b,,oom"])))
+    assert is_experiment_log(table)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pandas as pd
 
 from extrap.analyses.comparison.comparison_results import Comparison
 from extrap.analyses.comparison.experiments import Experiments
+from extrap.analyses.comparison.gate import BETTER_HERE
 from extrap.analyses.comparison.next_runs import NextRuns
 from extrap.errors import DataError
 from extrap.files import write_csv
@@ -35,7 +36,8 @@ def comparison_cells(comparison: Comparison, arms: Mapping[str, Runs]) -> pd.Dat
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for contrast in comparison.contrasts:
         proposal = contrast.next_runs
-        if proposal is None:
+        is_unnamed = contrast.verdict == BETTER_HERE and not comparison.columns
+        if proposal is None or is_unnamed:  # for another size, which no column names
             continue
         for seed in _new_seeds(proposal, arms):
             for name in proposal.recipes:
@@ -45,8 +47,9 @@ def comparison_cells(comparison: Comparison, arms: Mapping[str, Runs]) -> pd.Dat
         key: _values_at(arms[row["recipe"]], {c: row[c] for c in comparison.columns if c in row})
         for key, row in rows.items()
     }
-    table = pd.DataFrame([{**row, **tuned[key]} for key, row in rows.items()])
-    return table[[c for c in table if c != "seed"] + ["seed"] * ("seed" in table)]
+    cells = [{**row, **tuned[key]} for key, row in rows.items()]
+    columns = dict.fromkeys(["recipe", *comparison.columns, *(c for cell in cells for c in cell)])
+    return pd.DataFrame(cells, columns=[*(c for c in columns if c != "seed"), "seed"])
 
 
 def _new_seeds(proposal: NextRuns, arms: Mapping[str, Runs]) -> Iterator[int]:
@@ -84,9 +87,12 @@ def log_cells(log: ExperimentLog, experiments: Experiments) -> pd.DataFrame:
     Runs of a recipe that several proposals need are there once.
 
     Returns:
-        Columns `commit` (if the log has one), `status`, `description`, the size columns, `seed`:
-        how often the recipe was run before.
+        The columns of the log for its commit (if it has one), status, description and sizes, and
+        `seed`: how often the recipe was run before.
     """
+    commit, status, description = (
+        log.columns.get(part, part) for part in ("commit", "status", "description")
+    )
     commits = {run.recipe: run.commit for run in reversed(log.experiments)}
     recipes = {name: recipe for recipe, name in enumerate(log.recipes)}
     n_runs: dict[tuple[Any, ...], int] = {}
@@ -96,12 +102,14 @@ def log_cells(log: ExperimentLog, experiments: Experiments) -> pd.DataFrame:
             n_runs[key] = max(proposal.n_seeds, n_runs.get(key, 0))
     counts, rows = Counter(run.recipe for run in log.experiments), []
     for (recipe, *size), n in n_runs.items():
-        head = {"commit": commits[recipe]} if any(commits.values()) else {}
+        head = {commit: commits[recipe]} if any(commits.values()) else {}
         cell = {c: int(v) if float(v).is_integer() else v for c, v in size}
-        row = {**head, "status": "repeat", "description": log.recipes[recipe], **cell}
+        row = {**head, status: "repeat", description: log.recipes[recipe], **cell}
         rows += [{**row, "seed": counts[recipe] + i} for i in range(n)]
         counts[recipe] += n
-    return pd.DataFrame(rows)
+    sizes = log.experiments[0].size
+    columns = [*([commit] if any(commits.values()) else []), status, description, *sizes, "seed"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def write_cells(cells: pd.DataFrame, path: str) -> str:

@@ -15,9 +15,9 @@ from extrap.analyses.comparison.contrasts import contrast_arms, share_closed
 from extrap.analyses.comparison.effective_speed import cost_powers, speeds_by_size
 from extrap.analyses.comparison.gate import MIN_GAIN, UNDECIDED, Gate
 from extrap.analyses.comparison.judged_gains import Gains
-from extrap.analyses.comparison.next_runs import Question
+from extrap.analyses.comparison.next_runs import NextRuns, Question, why_larger
 from extrap.analyses.comparison.seed_losses import Arm, Key, size_key, tuned_arm
-from extrap.errors import DataError, argument
+from extrap.errors import Choice, DataError, argument
 from extrap.fitting.one_thread import one_thread
 from extrap.fitting.run_costs import IN_FLOPS, SECONDS_PER_HOUR, hours_of_runs, read_run_cost
 from extrap.reading.reader import ReadingKeywords
@@ -201,11 +201,16 @@ def _without_size(comparison: Comparison) -> Comparison:
         replace(
             contrast,
             by_size=tuple(replace(row, size={}) for row in contrast.by_size),
-            next_runs=contrast.next_runs and replace(contrast.next_runs, size={}),
+            next_runs=contrast.next_runs and _of_no_size(contrast.next_runs),
         )
         for contrast in comparison.contrasts
     ]
     return replace(comparison, contrasts=tuple(contrasts), columns=(), target={})
+
+
+def _of_no_size(runs: NextRuns) -> NextRuns:
+    why = "a second size, in a column of the tables, tells whether the gain lasts"
+    return replace(runs, size={}, why=why if runs.why == why_larger(1) else runs.why)
 
 
 def _untuned(
@@ -303,9 +308,11 @@ def _target(
     if not isinstance(target, Mapping):
         target = dict.fromkeys(columns[:1], float(target))
     if set(target) != set(columns):
-        raise ValueError(
+        is_more = set(target) > set(columns)
+        raise DataError(
             f"the target needs exactly the size column(s) {', '.join(columns)}, got "
-            f"{', '.join(target) or 'none'}."
+            f"{', '.join(target) or 'none'}" + ("; name all of them:" if is_more else "."),
+            [Choice({"size": [*target]})] if is_more else [],
         )
     for i, column in enumerate(columns):
         value, low = target[column], min(key[i] for key in every)

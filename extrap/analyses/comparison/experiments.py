@@ -83,6 +83,7 @@ class Experiments(Shown):
         noise: Standard deviation of one run, as a share of the loss; no interval and a guess
             where `n_repeats` is 0.
         n_repeats: Repeats that tell the noise: runs beyond the first of every recipe.
+        n_alike: Repeats that do not, as all have the very loss of what they repeat.
         gain_told: Gain that one more run would have to show to stand out from the base's repeats.
         next_runs: What to run next, most promising first.
         comparisons: Confirmed change → what its runs at several sizes say.
@@ -98,6 +99,7 @@ class Experiments(Shown):
     log_base: str
     noise: Measure
     n_repeats: int
+    n_alike: int
     next_runs: tuple[NextRuns, ...]
     comparisons: Mapping[str, Comparison]
     level: float
@@ -109,19 +111,33 @@ class Experiments(Shown):
 
     @property
     def best(self) -> Change | None:
-        """The confirmed change of the largest gain, else the candidate; None without either."""
+        """The confirmed change of the largest gain, else the candidate; None without either.
+
+        A change that larger sizes rule out is left out.
+        """
+        is_open = (SURVIVES, BETTER_HERE, UNDECIDED)
+        ruled_out = {name for name, c in self.comparisons.items() if c.verdict not in is_open}
         for outcome in (CONFIRMED, CANDIDATE):
-            if changes := self.of(outcome):
+            if changes := [change for change in self.of(outcome) if change.name not in ruled_out]:
                 return max(changes, key=lambda change: change.gain.value or 0.0)
         return None
+
+    @property
+    def gain(self) -> Measure:
+        """Of the verdict: at the target where larger sizes gave it, else that of `best`."""
+        comparisons = [c for c in self.comparisons.values() if c.verdict == self.verdict]
+        if comparisons:
+            largest = max(comparisons, key=lambda comparison: comparison.gain or 0.0)
+            return Measure(value=largest.gain, ci=largest.interval)
+        return self.best.gain if self.best else Measure()
 
 
 shape(
     Experiments,
     kind="extrap-experiments",
     add={
-        "gain": lambda log: log.best and log.best.gain.value,
-        "interval": lambda log: log.best and log.best.gain.ci,
+        "gain": lambda log: log.gain.value,
+        "interval": lambda log: None if log.gain.value is None else log.gain.ci,
         "candidates": lambda log: [change.name for change in log.of(CANDIDATE)],
         "confirmed": lambda log: [change.name for change in log.of(CONFIRMED)],
     },
@@ -155,6 +171,7 @@ def judge_experiments(
     """
     require_level(level)
     judged = _Judged.of(log, level)
+    _check_target(log, at)
     changes = {recipe: judged.change(recipe) for recipe in range(1, len(log.recipes))}
     comparisons = {
         recipe: compare(
@@ -174,6 +191,7 @@ def judge_experiments(
         log_base=log.recipes[judged.log_base],
         noise=Measure(value=noise, ci=ends),
         n_repeats=judged.effects.n_repeats,
+        n_alike=judged.n_alike,
         next_runs=tuple(judged.next_runs(changes, comparisons)),
         comparisons={
             log.recipes[recipe]: comparison for recipe, comparison in comparisons.items()
@@ -181,6 +199,19 @@ def judge_experiments(
         level=level,
         notes=log.notes,
     )
+
+
+def _check_target(log: ExperimentLog, at: Mapping[str, float] | float | None) -> None:
+    """Refuse a target below all sizes before anything is confirmed for it."""
+    sizes = [run.size for run in log.experiments if run.loss is not None]
+    target = at if isinstance(at, Mapping) else {} if at is None else dict.fromkeys(sizes[0], at)
+    for column, value in target.items():
+        smallest = min((size[column] for size in sizes if column in size), default=value)
+        if value < smallest:
+            raise ValueError(
+                f"a comparison is not extrapolated below the smallest size of {log.source}, "
+                f"{column}={smallest:g}, got {value:g}; give a larger size."
+            )
 
 
 def _verdict(outcomes: Collection[str], comparisons: Collection[Comparison]) -> str:
@@ -290,6 +321,11 @@ class _Judged:
         )
 
     @property
+    def n_alike(self) -> int:
+        """Repeats where they all are alike."""
+        return 0 if self.effects.n_repeats else len(self.runs) - len({r.recipe for r in self.runs})
+
+    @property
     def log_base(self) -> int:
         """The recipe that the log built on last."""
         return self.log.bases[-1] if len(self.log.bases) > 1 else 0
@@ -323,7 +359,8 @@ class _Judged:
         Where nothing tells the noise, repeats of the first recipe.
         """
         if not self.effects.n_repeats:
-            yield self.repeats()
+            if self.n_alike < LEAST_FRESH:  # of more alike ones another would be so as well
+                yield self.repeats()
             return
         for comparison in comparisons.values():
             yield from filter(None, (contrast.next_runs for contrast in comparison.contrasts))
@@ -347,6 +384,7 @@ class _Judged:
         name, noise = self.log.recipes[0], self.effects.noise
         n = repeats_needed(noise, float(self.effects.gains.max())) or MOST_REPEATS
         n = min(max(n, LEAST_REPEATS), MOST_REPEATS) - 1
+        seeds = "with other seeds " if self.n_alike else ""
         told = format_percent(least_gain(noise, n + 1), digits=2, signed=False)
         return NextRuns(
             recipes=(name,),
@@ -354,5 +392,5 @@ class _Judged:
             n_seeds=n,
             cost=float(n),
             chance=None,
-            why=f"they would tell the noise, and a gain of {told} if it is as it seems",
+            why=f"{seeds}they would tell the noise, and a gain of {told} if it is as it seems",
         )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from extrap.reading.experiment_log import ExperimentLog
 
 LOG_OPTIONS = (
-    "loss maximise size where rename statuses at level min_gain next_file gate output as_json "
+    "loss maximise size where rename let statuses at level min_gain next_file gate output as_json "
     "details"
 )
 """Arguments of the options that apply to a log of experiments."""
@@ -35,14 +35,17 @@ def read_log(
     if not statuses and not is_experiment_log(table):
         return None
     refuse_options_but(LOG_OPTIONS, source, "a log of experiments")
+    if len(options["maximise"]) > 1:
+        raise click.UsageError("a log of experiments has one metric; leave one --maximise.")
     return read_experiment_log(
         table if source == "-" else source,
         loss=options["loss"] or "",
-        maximise=options["maximise"] or "",
+        maximise="".join(options["maximise"]),
         statuses=statuses,
         sizes=options["size"],
         where=options["where"],
-        rename=options["rename"],
+        rename={} if source == "-" else options["rename"],
+        let=options["let"],
     )
 
 

@@ -100,7 +100,7 @@ def _answer(log: Experiments) -> Answer:
         texts.append(
             "No change stands out from the noise."
             if log.n_repeats
-            else "No change is judged: no recipe was run twice, so nothing tells the noise."
+            else f"No change is judged: {_why_no_noise(log)}, so nothing tells the noise."
         )
     if not log.n_repeats and log.next_runs:
         (proposal,) = log.next_runs
@@ -112,7 +112,7 @@ def _answer(log: Experiments) -> Answer:
     if not log.comparisons:
         texts.append("Nothing is known of larger sizes.")
     return Answer(
-        text=" ".join(texts),
+        text=" ".join(filter(None, texts)),
         confidence=f"{_noise(log)}.",
         color="good" if confirmed else "warn",
     )
@@ -140,6 +140,13 @@ def _chart(changes: Sequence[Change]) -> RowsChart:
         ),
         reference=0.0,
     )
+
+
+def _why_no_noise(log: Experiments) -> str:
+    if not log.n_alike:
+        return "no recipe was run twice"
+    repeats = "the only repeat has" if log.n_alike == 1 else f"all {log.n_alike} repeats have"
+    return f"{repeats} the very loss of what was repeated (vary the seed)"
 
 
 def _named(changes: Sequence[Change], said: Callable[[Change], str]) -> str:

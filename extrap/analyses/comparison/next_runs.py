@@ -83,9 +83,10 @@ class Question:
     def proposal(self, position: Array, n: int, chance: float | None, why: str) -> NextRuns:
         """New runs at log2 of a size."""
         cost = self.cost(position, n)
+        size = [float(f"{value:.12g}") for value in (2.0**position).tolist()]  # 96, not 96 + 1e-14
         return NextRuns(
             recipes=self.recipes,
-            size=dict(zip(self.columns, (2.0**position).tolist(), strict=True)),
+            size=dict(zip(self.columns, size, strict=True)),
             n_seeds=n,
             cost=None if self.powers is None else cost,
             chance=chance,

@@ -56,3 +56,44 @@ def test_a_decided_comparison_has_no_next_runs():
     arms = {"base": sweep(1.0, (0, 1)), "variant": sweep(0.7, (0, 1))}
     runs = {name: extrap.read_runs(table) for name, table in arms.items()}
     assert comparison_cells(extrap.compare(runs, at=128), runs).empty
+
+
+def of_sizes(gain, sizes, seeds=(0,)):
+    rows = [
+        (*size, seed, 3 * (size[0] / 64) ** -0.1 * (1 - gain)) for size in sizes for seed in seeds
+    ]
+    noise = 1 + 0.0005 * np.random.default_rng(1 + int(1e4 * gain)).normal(size=len(rows))
+    table = pd.DataFrame(rows, columns=["params", "tokens", "seed", "loss"])
+    return table.assign(loss=table.loss * noise)
+
+
+def test_sizes_of_next_runs_are_those_of_the_tables():
+    sizes = [(1e7, 2e8), (2e7, 4e8)]
+    arms = {
+        name: extrap.read_runs(of_sizes(gain, sizes), size=["params", "tokens"], tune=())
+        for name, gain in (("base", 0.0), ("variant", 0.01))
+    }
+    comparison = extrap.compare(arms, at={"params": 1e9, "tokens": 2e10})
+    cells = comparison_cells(comparison, arms)
+    assert len(cells)
+    assert (cells.params % 1e7 == 0).all()
+    assert (cells.tokens == 20 * cells.params).all()
+
+
+def test_no_rows_are_written_for_a_size_that_no_column_names(tmp_path, capsys):
+    paths = [tmp_path / "base.csv", tmp_path / "variant.csv"]
+    for path, gain in zip(paths, (0.0, 0.01), strict=True):
+        of_sizes(gain, [(1e7, 2e8)], (0, 1, 2))[["seed", "loss"]].to_csv(path, index=False)
+    options = ["--gate", "--next", str(tmp_path / "next.csv")]
+    assert main(["compare", *map(str, paths), *options]) == 4
+    assert "in a column of the tables" in capsys.readouterr().out
+    assert (tmp_path / "next.csv").read_text().split() == ["recipe,seed"]
+
+
+def test_a_target_over_further_columns_says_how_to_name_them(tmp_path, capsys):
+    paths = [tmp_path / "base.csv", tmp_path / "variant.csv"]
+    for path, gain in zip(paths, (0.0, 0.01), strict=True):
+        of_sizes(gain, [(1e7, 2e8), (2e7, 4e8)]).to_csv(path, index=False)
+    options = ["--at", "params=1e9,tokens=2e10"]
+    assert main(["compare", *map(str, paths), *options]) == 2
+    assert "--size params --size tokens" in capsys.readouterr().err

@@ -296,3 +296,101 @@ def test_an_unknown_status_is_asked_by_name(tmp_path, capsys):
     assert main(["compare", str(path)]) == 2
     assert "--status maybe=" in capsys.readouterr().err
     assert main(["compare", str(path), "--status", "maybe=discard"]) == 0
+
+
+def test_a_diverged_run_does_not_hide_the_noise():
+    diverged = ",1e9,discard,lr × 100\n,50,discard,lr × 50\n,,crash,lr × 1000\n"
+    rows = "".join(NIGHT.splitlines(keepends=True)[i] for i in (0, 1, 2, 10))
+    experiments = judged(pd.read_csv(io.StringIO(rows + diverged)))
+    assert experiments.noise.value < 0.002
+    assert outcomes(experiments)["rotary base 50k"] == "candidate"
+    assert outcomes(experiments)["lr × 100"] == outcomes(experiments)["lr × 50"] == "worse"
+
+
+def alike(n):
+    """A night whose n repeats of the base ran with its seed."""
+    table = night()
+    table = table[table.description != "baseline again"]
+    repeats = pd.DataFrame({"val_bpb": [1.002104] * n, "status": "repeat"})
+    return pd.concat([table, repeats.assign(commit="", description="baseline")])
+
+
+def test_repeats_that_are_alike_tell_no_noise():
+    experiments = judged(alike(1))
+    assert set(outcomes(experiments).values()) == {"not judged", "crashed"}
+    assert (experiments.n_repeats, experiments.n_alike) == (0, 1)
+    assert experiments.next_runs[0].why.startswith("with other seeds")
+    assert "vary the seed" in str(experiments)
+
+
+def test_a_loop_whose_reruns_are_all_alike_comes_to_an_end():
+    experiments = judged(alike(3))
+    assert experiments.next_runs == ()
+    assert log_cells(read_experiment_log(alike(3)), experiments).columns.tolist() == [
+        "commit",
+        "status",
+        "description",
+        "seed",
+    ]
+
+
+@pytest.mark.parametrize("names", [{"status": "decision", "description": "title"}, {}])
+def test_next_runs_are_rows_of_the_log_under_its_own_names(names):
+    table = night().drop(columns="commit").rename(columns=names)
+    cells = log_cells(read_experiment_log(table), judged(table))
+    appended = pd.concat([table, cells.assign(val_bpb=0.996)])
+    assert set(appended) == {*table, "seed"}
+    assert len(judged(appended).changes) == len(judged(table).changes)
+
+
+def test_a_change_tried_again_on_another_base_is_repeated_under_its_own_name():
+    rows = ",0.993,keep,gelu\n,1.0,keep,rotary base 50k\n,0.99,keep,gelu instead of relu\n"
+    table = night(rows).drop(columns="commit")
+    cells = log_cells(read_experiment_log(table), judged(table))
+    name = "gelu instead of relu (row 19)"
+    assert name in set(cells.description)
+    log = read_experiment_log(pd.concat([table, cells.assign(val_bpb=0.991)]))
+    assert name in log.recipes
+    assert len(log.recipes) == len(read_experiment_log(table).recipes)
+
+
+def test_a_target_below_all_sizes_is_refused_at_once():
+    with pytest.raises(ValueError, match="below the smallest size"):
+        judge_experiments(read_experiment_log(night().assign(width=64), sizes=["width"]), at=32)
+
+
+def test_an_accuracy_is_maximised_from_the_command_line(tmp_path, capsys):
+    path = tmp_path / "log.csv"
+    path.write_text("name,acc,status\nbaseline,.7,keep\nbaseline,.702,repeat\nx,.73,keep\n")
+    assert main(["compare", str(path), "--maximise", "acc"]) == 0
+    assert "Candidate: x" in capsys.readouterr().out
+
+
+def test_the_gain_is_that_of_the_verdict():
+    rng = np.random.default_rng(5)
+    gains = {
+        "baseline": {64: 0, 256: 0},
+        "lr": {64: 0.02, 256: -0.02},
+        "qk": {64: 0.01, 256: 0.01},
+    }
+
+    def run(name, width, status):
+        loss = 3 * (width / 64) ** -0.1 * math.exp(0.0005 * rng.normal() - gains[name][width])
+        return {"description": name, "width": width, "status": status, "val_loss": loss}
+
+    first = [run(name, 64, "discard") for name in gains]
+    more = [run(name, width, "repeat") for width in (64, 256) for name in gains for _ in range(4)]
+    log = read_experiment_log(pd.DataFrame([first[0] | {"status": "keep"}, *first[1:], *more]))
+    experiments = judge_experiments(log, at=256)
+    assert [c.verdict for c in experiments.comparisons.values()] == ["hurts", "survives"]
+    assert experiments.verdict == "survives"
+    document = experiments.to_dict()
+    assert document["gain"] == pytest.approx(0.01, abs=0.001)
+    assert document["interval"] == experiments.comparisons["qk"].to_dict()["interval"]
+
+
+def test_columns_of_the_standard_input_are_renamed_once(monkeypatch, capsys):
+    text = NIGHT.replace("status", "fate", 1)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert main(["compare", "-", "--rename", "fate=status"]) == 0
+    assert "Candidates" in capsys.readouterr().out

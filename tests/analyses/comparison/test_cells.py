@@ -55,4 +55,16 @@ def test_each_recipe_is_run_at_values_forecast_for_it_and_new_seeds():
 def test_a_decided_comparison_has_no_next_runs():
     arms = {"base": sweep(1.0, (0, 1)), "variant": sweep(0.7, (0, 1))}
     runs = {name: extrap.read_runs(table) for name, table in arms.items()}
-    assert comparison_cells(extrap.compare(runs, at=128), runs).empty
+    cells = comparison_cells(extrap.compare(runs, at=128), runs)
+    assert cells.empty
+    assert list(cells) == ["recipe", "width", "seed"]
+
+
+def test_a_second_size_that_no_column_names_has_no_rows(tmp_path, capsys):
+    for name, loss in (("base", 3.0), ("variant", 2.98)):
+        table = pd.DataFrame({"val_loss": [loss, loss + 0.001, loss - 0.001]})
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    tables = [str(tmp_path / f"{name}.csv") for name in ("base", "variant")]
+    assert main(["compare", *tables, "--next", str(tmp_path / "next.csv")]) == 0
+    assert "better here" in capsys.readouterr().out
+    assert (tmp_path / "next.csv").read_text() == "recipe,seed\n"

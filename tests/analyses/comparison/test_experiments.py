@@ -197,6 +197,20 @@ def test_a_confirmed_change_climbs_to_the_next_size():
     assert proposal.size["width"] in (128, 256)
 
 
+def test_outcomes_stay_when_a_larger_size_has_more_runs():
+    here = outcomes(over_widths(climbing([64])))
+    table = climbing([64, 128, *[128] * 5])
+    assert (table.width == 128).sum() > (table.width == 64).sum()
+    assert outcomes(over_widths(table)) == here
+    assert here["softcap"] == "confirmed"
+
+
+def test_a_change_that_was_run_at_another_size_alone_is_not_judged():
+    row = {"status": "discard", "description": "gelu", "width": 128, "val_loss": 2.8}
+    table = pd.concat([climbing([64, 128]), pd.DataFrame([row])], ignore_index=True)
+    assert outcomes(over_widths(table))["gelu"] == "not judged"
+
+
 def test_fresh_runs_at_two_sizes_give_a_verdict_at_the_target():
     experiments = over_widths(climbing([64, 128, 256]), at={"width": 512})
     assert experiments.verdict == "survives"

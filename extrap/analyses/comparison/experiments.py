@@ -213,7 +213,7 @@ class _Judged:
         size: The size that most recipes have.
         runs: Those of that size that have a loss.
         effects: Of its recipes.
-        tests: Recipe → its tests by fresh runs, in order.
+        tests: Recipe → its tests by fresh runs, in order; only the last may be a call.
         level: Of the intervals.
     """
 
@@ -272,7 +272,7 @@ class _Judged:
         if tests:
             fresh = tests[-1].fresh
             gain = Measure(value=fresh.gain, ci=fresh.interval(self.level))
-            outcome = CONFIRMED if any(test.is_called for test in tests) else NOT_CONFIRMED
+            outcome = CONFIRMED if tests[-1].is_called else NOT_CONFIRMED
         elif all(run.loss is None for run in log.experiments if run.recipe == recipe):
             outcome, gain = CRASHED, Measure()
         elif not (n_runs and has_noise):
@@ -306,7 +306,7 @@ class _Judged:
         while self.log.bases[chain[-1]] >= 0:
             chain.append(self.log.bases[chain[-1]])
         base = chain.pop()
-        while chain and any(test.is_called for test in self.tests.get(chain[-1], ())):
+        while chain and (tests := self.tests.get(chain[-1])) and tests[-1].is_called:
             base = chain.pop()
         return base
 

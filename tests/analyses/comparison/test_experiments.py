@@ -117,6 +117,23 @@ def test_fresh_runs_confirm_and_alone_give_the_gain():
     assert experiments.log_base == "init scale .8"
 
 
+def test_a_base_that_fresh_runs_do_not_confirm_is_no_base():
+    flat = fresh(*[("rotary base 50k", e) for e in (-0.0006, 0.0001, 0.0005)])
+    experiments = judged(night(flat + "".join(ROTARY.splitlines(keepends=True)[3:])))
+    assert outcomes(experiments)["rotary base 50k"] == "not confirmed"
+    assert experiments.base == "baseline"
+
+
+def test_the_likeliest_candidate_is_proposed_first():
+    late = ",0.985,discard,muon\n"
+    experiments = judged(night(late))
+    chances = {change.name: change.probability for change in experiments.changes}
+    proposed = [chances[proposal.recipes[1]] for proposal in experiments.next_runs]
+    assert len(proposed) == 3
+    assert proposed == sorted(proposed, reverse=True)
+    assert experiments.next_runs[0].recipes[1] != experiments.of("candidate")[1].name
+
+
 def test_two_fresh_runs_confirm_nothing_and_one_more_is_proposed():
     rows = ROTARY.splitlines(keepends=True)
     experiments = judged(night("".join([*rows[:2], *rows[3:5]])))

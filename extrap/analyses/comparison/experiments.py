@@ -53,7 +53,7 @@ class Change:
             was run at other sizes only.
         gain: As a share of the loss: by fresh runs alone where there are enough, else expected,
             shrunk for its selection.
-        probability: That it is better, by the log; None where nothing tells the noise.
+        probability: That it is better, by the log; None where the noise is unknown.
         p_value: Of its fresh runs, if it does nothing; None without enough of them.
     """
 
@@ -78,13 +78,13 @@ class Experiments(Shown):
         metric: Column of the loss.
         verdict: Of confirmed changes the best of `extrap.compare` at larger sizes, and `better
             here` where these leave it open; without one `undecided` where there are candidates,
-            or nothing tells the noise; else `nothing better`.
+            or the noise is unknown; else `nothing better`.
         changes: In the order of the log.
         base: The recipe to build on: the last in the log's chain that is confirmed all the way.
         log_base: The recipe that the log built on last.
         noise: Standard deviation of one run, as a share of the loss; no interval and a guess
             where `n_repeats` is 0.
-        n_repeats: Repeats that tell the noise: runs beyond the first of every recipe.
+        n_repeats: Repeats that measure the noise: runs beyond the first of every recipe.
         next_runs: What to run next, most promising first.
         comparisons: Confirmed change → what its runs at several sizes say.
         level: Of the intervals.
@@ -326,7 +326,7 @@ class _Judged:
     ) -> Iterator[NextRuns]:
         """What to run next: larger sizes of what is confirmed, then candidates, likeliest first.
 
-        Where nothing tells the noise, repeats of the first recipe.
+        Where the noise is unknown, repeats of the first recipe.
         """
         if not self.effects.n_repeats:
             yield self.repeats()
@@ -353,12 +353,12 @@ class _Judged:
         name, noise = self.log.recipes[0], self.effects.noise
         n = repeats_needed(noise, float(self.effects.gains.max())) or MOST_REPEATS
         n = min(max(n, LEAST_REPEATS), MOST_REPEATS) - 1
-        told = format_percent(least_gain(noise, n + 1), digits=2, signed=False)
+        visible = format_percent(least_gain(noise, n + 1), digits=2, signed=False)
         return NextRuns(
             recipes=(name,),
             size=self.size,
             n_seeds=n,
             cost=float(n),
             chance=None,
-            why=f"they would tell the noise, and a gain of {told} if it is as it seems",
+            why=f"to measure the noise; if it is as it seems, a gain of {visible} then stands out",
         )

@@ -39,6 +39,9 @@ SEARCH_REACH = 0.5
 """Of the second search for the log noise, at the rates of the log, about the first result."""
 NOISE_STEPS = np.linspace(-0.36, 0.36, 7)
 """Log noises that are averaged, from the likeliest one."""
+NOISE_WIDTHS, LARGEST_END_WEIGHT = (1.0, 2.0, 4.0), 0.04
+"""Factors of these steps, tried until the outermost noises have less than this weight: few runs
+leave the noise wide open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -97,10 +100,14 @@ def change_effects(
         mode = _likeliest_log_noise(runs, rates, bounds)
         rates = _rates(ChangeTree(runs, math.exp(mode)), rates)
         bounds = mode - SEARCH_REACH, mode + SEARCH_REACH
-    log_noises = mode + NOISE_STEPS
-    trees = [ChangeTree(runs, math.exp(log_noise)) for log_noise in log_noises]
-    beliefs = [tree.beliefs(rates) for tree in trees]
-    weights = special.softmax([belief.log_evidence for belief in beliefs] + _log_prior(log_noises))
+    for width in NOISE_WIDTHS:
+        log_noises = mode + width * NOISE_STEPS
+        trees = [ChangeTree(runs, math.exp(log_noise)) for log_noise in log_noises]
+        beliefs = [tree.beliefs(rates) for tree in trees]
+        evidence = [belief.log_evidence for belief in beliefs]
+        weights = special.softmax(evidence + _log_prior(log_noises))
+        if weights[[0, -1]].max() < LARGEST_END_WEIGHT:
+            break
     center = float(weights @ log_noises)
     half = special.ndtri((1 + level) / 2) * math.sqrt(weights @ (log_noises - center) ** 2)
     probabilities = np.tensordot(weights, [belief.probabilities for belief in beliefs], 1)

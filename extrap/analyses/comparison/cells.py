@@ -21,6 +21,9 @@ from extrap.reading.experiment_log import ExperimentLog
 from extrap.records import Runs
 from extrap.records.numbers import counted
 
+LARGEST_WHOLE = 2.0**53
+"""Larger sizes are written in powers of ten."""
+
 
 def comparison_cells(comparison: Comparison, arms: Mapping[str, Runs]) -> pd.DataFrame:
     """The next runs of recipes.
@@ -31,7 +34,8 @@ def comparison_cells(comparison: Comparison, arms: Mapping[str, Runs]) -> pd.Dat
 
     Returns:
         Columns `recipe`, the size columns, the tuned ones, `seed`. A recipe has the values that
-        its own sweep forecasts; seeds are those that neither recipe has at that size.
+        its own sweep forecasts; seeds are those that neither recipe has at that size. A second
+        size has no rows where no column names the sizes.
     """
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for contrast in comparison.contrasts:
@@ -41,7 +45,7 @@ def comparison_cells(comparison: Comparison, arms: Mapping[str, Runs]) -> pd.Dat
             continue
         for seed in _new_seeds(proposal, arms):
             for name in proposal.recipes:
-                cell = {"recipe": name, **proposal.size}
+                cell = {"recipe": name, **_in_whole_numbers(proposal.size)}
                 rows.setdefault((*cell.values(), seed), {**cell, "seed": seed})
     tuned = {
         key: _values_at(arms[row["recipe"]], {c: row[c] for c in comparison.columns if c in row})
@@ -50,6 +54,14 @@ def comparison_cells(comparison: Comparison, arms: Mapping[str, Runs]) -> pd.Dat
     cells = [{**row, **tuned[key]} for key, row in rows.items()]
     columns = dict.fromkeys(["recipe", *comparison.columns, *(c for cell in cells for c in cell)])
     return pd.DataFrame(cells, columns=[*(c for c in columns if c != "seed"), "seed"])
+
+
+def _in_whole_numbers(size: Mapping[str, float]) -> dict[str, float]:
+    """A size as one writes it: `64`, not `64.0`."""
+    return {
+        column: int(value) if value == round(value) and value < LARGEST_WHOLE else value
+        for column, value in size.items()
+    }
 
 
 def _new_seeds(proposal: NextRuns, arms: Mapping[str, Runs]) -> Iterator[int]:
@@ -103,7 +115,7 @@ def log_cells(log: ExperimentLog, experiments: Experiments) -> pd.DataFrame:
     counts, rows = Counter(run.recipe for run in log.experiments), []
     for (recipe, *size), n in n_runs.items():
         head = {commit: commits[recipe]} if any(commits.values()) else {}
-        cell = {c: int(v) if float(v).is_integer() else v for c, v in size}
+        cell = _in_whole_numbers(dict(size))
         row = {**head, status: "repeat", description: log.recipes[recipe], **cell}
         rows += [{**row, "seed": counts[recipe] + i} for i in range(n)]
         counts[recipe] += n

@@ -84,8 +84,8 @@ class Contrast:
         noise: Standard deviation of the log loss of one run; partly assumed where all sizes have
             one seed.
         at_target: The difference at the target, off the law of the gain; None where it is refused.
-        share: Share that it closes of the gap between the plain recipe and the reference, at the
-            target or else at the largest size; no value without a reference.
+        share: Share that it closes of the gap between the plain recipe and the reference, of mean
+            log losses over the sizes of all three; no value without a reference.
         verdict: `survives`, `hurts`, `fades`, `no difference` or `undecided`, of one size `better
             here` or `worse here`, see `extrap.compare`.
         next_runs: The cheapest runs that would decide; None where it is decided, or nothing would.

@@ -7,6 +7,7 @@ is fresh runs of it and of the recipe that it was built on, see `extrap.fitting.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -46,12 +47,13 @@ class Change:
         commit: Its commit; may be empty.
         base: Name of the recipe that it was built on.
         decision: What the log did with it: `keep`, `discard`, `crash`; may be empty.
-        n_runs: Its runs that have a loss, at the size that most experiments have.
+        n_runs: Its runs that have a loss, at the size that most recipes have.
         outcome: `confirmed`, `not confirmed` (by fresh runs), `candidate`, `worse`,
-            `within noise`, `crashed`, or `not judged` where nothing tells the noise.
+            `within noise`, `crashed`, or `not judged` where no recipe was repeated, or where it
+            was run at other sizes only.
         gain: As a share of the loss: by fresh runs alone where there are enough, else expected,
             shrunk for its selection.
-        probability: That it is better, by the log; None where nothing tells the noise.
+        probability: That it is better, by the log; None where the noise is unknown.
         p_value: Of its fresh runs, if it does nothing; None without enough of them.
     """
 
@@ -76,15 +78,14 @@ class Experiments(Shown):
         metric: Column of the loss.
         verdict: Of confirmed changes the best of `extrap.compare` at larger sizes, and `better
             here` where these leave it open; without one `undecided` where there are candidates,
-            or nothing tells the noise; else `nothing better`.
+            or the noise is unknown; else `nothing better`.
         changes: In the order of the log.
         base: The recipe to build on: the last in the log's chain that is confirmed all the way.
         log_base: The recipe that the log built on last.
         noise: Standard deviation of one run, as a share of the loss; no interval and a guess
             where `n_repeats` is 0.
-        n_repeats: Repeats that tell the noise: runs beyond the first of every recipe.
+        n_repeats: Repeats that measure the noise: runs beyond the first of every recipe.
         n_alike: Repeats that do not, as all have the very loss of what they repeat.
-        gain_told: Gain that one more run would have to show to stand out from the base's repeats.
         next_runs: What to run next, most promising first.
         comparisons: Confirmed change → what its runs at several sizes say.
         level: Of the intervals.
@@ -153,7 +154,7 @@ def judge_experiments(
 ) -> Experiments:
     """Say of each change of a log whether it is better, and what to run next.
 
-    Changes are judged at the size that most experiments have. A confirmed one with fresh runs at
+    Changes are judged at the size that most recipes have. A confirmed one with fresh runs at
     larger sizes, of it and of its base, is compared over size like any two recipes.
 
     Args:
@@ -226,16 +227,24 @@ def _verdict(outcomes: Collection[str], comparisons: Collection[Comparison]) -> 
     return UNDECIDED if is_open else NOTHING_BETTER
 
 
+def _usual_size(trained: Sequence[Experiment]) -> dict[str, float]:
+    """The size that most recipes have, however many runs some of them have at another one."""
+    tried = {(run.recipe, tuple(run.size.items())) for run in trained}
+    n_recipes = Counter(size for _, size in tried)
+    usual = min(n_recipes, key=lambda size: (-n_recipes[size], [value for _, value in size]))
+    return dict(usual)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Judged:
     """A log with what its runs at the usual size say.
 
     Attributes:
         log: The log.
-        size: The size that most experiments have.
+        size: The size that most recipes have.
         runs: Those of that size that have a loss.
         effects: Of its recipes.
-        tests: Recipe → its tests by fresh runs, in order.
+        tests: Recipe → its tests by fresh runs, in order; only the last may be a call.
         level: Of the intervals.
     """
 
@@ -249,8 +258,7 @@ class _Judged:
     @classmethod
     def of(cls, log: ExperimentLog, level: float) -> _Judged:
         trained = [run for run in log.experiments if run.loss is not None]
-        sizes = [dict(run.size) for run in trained]
-        size = max(sorted(sizes, key=lambda of_run: [*of_run.values()]), key=sizes.count)
+        size = _usual_size(trained)
         runs = [run for run in trained if run.size == size]
         log_losses = np.log(np.array([run.loss for run in runs], dtype=float))
         recipes, bases = np.array([run.recipe for run in runs]), np.array(log.bases)
@@ -278,12 +286,10 @@ class _Judged:
         ]
 
     def n_missing(self, recipe: int) -> int:
-        """Fresh runs that its next test still needs, of it or of its base."""
-        tests = self.tests.get(recipe)
+        """Fresh runs that its first test still needs, of it or of its base."""
         recipes = [run.recipe for run in self.runs]
-        after = tests[-1].row if tests else recipes.index(recipe)
-        counts = [recipes[after + 1 :].count(of) for of in (recipe, self.log.bases[recipe])]
-        return max(1, LEAST_FRESH - min(counts))
+        fresh = recipes[recipes.index(recipe) + 1 :]
+        return LEAST_FRESH - min(fresh.count(of) for of in (recipe, self.log.bases[recipe]))
 
     def change(self, recipe: int) -> Change:
         """What became of a recipe."""
@@ -297,10 +303,10 @@ class _Judged:
         if tests:
             fresh = tests[-1].fresh
             gain = Measure(value=fresh.gain, ci=fresh.interval(self.level))
-            outcome = CONFIRMED if any(test.is_called for test in tests) else NOT_CONFIRMED
-        elif not n_runs:
+            outcome = CONFIRMED if tests[-1].is_called else NOT_CONFIRMED
+        elif all(run.loss is None for run in log.experiments if run.recipe == recipe):
             outcome, gain = CRASHED, Measure()
-        elif not has_noise:
+        elif not (n_runs and has_noise):
             outcome, gain = NOT_JUDGED, Measure()
         elif self.effects.is_candidate[recipe]:
             outcome = CANDIDATE
@@ -336,7 +342,7 @@ class _Judged:
         while self.log.bases[chain[-1]] >= 0:
             chain.append(self.log.bases[chain[-1]])
         base = chain.pop()
-        while chain and any(test.is_called for test in self.tests.get(chain[-1], ())):
+        while chain and (tests := self.tests.get(chain[-1])) and tests[-1].is_called:
             base = chain.pop()
         return base
 
@@ -356,7 +362,7 @@ class _Judged:
     ) -> Iterator[NextRuns]:
         """What to run next: larger sizes of what is confirmed, then candidates, likeliest first.
 
-        Where nothing tells the noise, repeats of the first recipe.
+        Where the noise is unknown, repeats of the first recipe.
         """
         if not self.effects.n_repeats:
             if self.n_alike < LEAST_FRESH:  # of more alike ones another would be so as well
@@ -384,13 +390,15 @@ class _Judged:
         name, noise = self.log.recipes[0], self.effects.noise
         n = repeats_needed(noise, float(self.effects.gains.max())) or MOST_REPEATS
         n = min(max(n, LEAST_REPEATS), MOST_REPEATS) - 1
-        seeds = "with other seeds " if self.n_alike else ""
-        told = format_percent(least_gain(noise, n + 1), digits=2, signed=False)
+        seeds = ", with other seeds" if self.n_alike else ""
+        visible = format_percent(least_gain(noise, n + 1), digits=2, signed=False)
         return NextRuns(
             recipes=(name,),
             size=self.size,
             n_seeds=n,
             cost=float(n),
             chance=None,
-            why=f"{seeds}they would tell the noise, and a gain of {told} if it is as it seems",
+            why=(
+                f"to measure the noise{seeds}; if it is as it seems, a gain of {visible} then stands out"
+            ),
         )

@@ -36,14 +36,14 @@ from extrap.reporting.tables import Colored, Table, dashed, tabulated
 LIMITS = (
     "Nothing that is run at one size says what a change does at a larger one.",
     "Of all changes that are called confirmed an expected tenth at most does nothing.",
-    "Each change is held against the recipe that it was built on: gains of several need not add "
+    "Each change is compared with the recipe that it was built on: gains of several need not add "
     "up.",
 )
 MOST_CHANGES_NAMED = 3
 """Changes that the answer names."""
 NOTE = (
     "Gain: of confirmed changes by fresh runs alone, else expected, as most changes do nothing. "
-    "Probability: that it is better."
+    "P(better): the probability that it is better."
 )
 """Below a table of changes."""
 COLORS = {CONFIRMED: "good", CANDIDATE: "warn", NOT_CONFIRMED: "muted", WORSE_CHANGE: "bad"}
@@ -100,7 +100,7 @@ def _answer(log: Experiments) -> Answer:
         texts.append(
             "No change stands out from the noise."
             if log.n_repeats
-            else f"No change is judged: {_why_no_noise(log)}, so nothing tells the noise."
+            else f"No change is judged: {_why_no_noise(log)}, so the noise is unknown."
         )
     if not log.n_repeats and log.next_runs:
         (proposal,) = log.next_runs
@@ -172,11 +172,11 @@ def _counts(log: Experiments) -> str:
     texts = [text.format(len(changes)) for outcome, text in parts if (changes := log.of(outcome))]
     if not texts:
         return ""
-    return f"Of {counted(len(log.changes), 'change')} {', '.join(texts)}."
+    return f"Other changes: {', '.join(texts)}."
 
 
 def _noise(log: Experiments) -> str:
-    """The noise of a run and what tells it."""
+    """The noise of a run and what it is estimated from."""
     noise = _percent(log.noise)
     if not log.n_repeats:
         return f"Noise of a run, if most changes do nothing: {noise}"
@@ -219,7 +219,7 @@ def _changes_table(caption: str, changes: Sequence[Change], level: float) -> Tab
             "against": lambda change: change.base,
             "runs": lambda change: str(change.n_runs),
             "gain": lambda change: _percent(change.gain),
-            "probability": lambda change: dashed(change.probability, _probability),
+            "P(better)": lambda change: dashed(change.probability, _probability),
             "p-value": lambda change: format_p_value(change.p_value),
         },
         note=NOTE if any(change.n_runs for change in changes) else "",

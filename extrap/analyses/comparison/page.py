@@ -283,9 +283,9 @@ def _next_runs(runs: NextRuns) -> str:
     if runs.cost is not None:
         share = f"{format_percent(runs.cost, digits=2, signed=False)} of"
         cost = f"{format_quantity(runs.cost, digits=2)} times" if runs.cost > 1.5 else share
-        text += f", at {cost} the cost of one at the target"
+        text += f", at {cost} the cost of one at the target,"
     chance = format_percent(runs.chance, digits=1, signed=False)
-    return f"{text}, would decide with a probability of {chance}."
+    return f"{text} would decide with a probability of {chance}."
 
 
 def _counted(shown: Sequence[Treatment]) -> str:

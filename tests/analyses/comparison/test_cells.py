@@ -52,10 +52,22 @@ def test_each_recipe_is_run_at_values_forecast_for_it_and_new_seeds():
     assert cells.seed.nunique() == proposal.n_seeds
 
 
+def test_seeds_that_a_recipe_has_are_not_proposed_again():
+    table = pd.DataFrame({"width": 64, "seed": [0, 2], "loss": [3.0, 3.004]})
+    arms = {"base": table, "variant": table.assign(loss=table.loss - [0.001, 0.004])}
+    runs = {n: extrap.read_runs(t, size=["width"], tune=[], seed="seed") for n, t in arms.items()}
+    cells = comparison_cells(extrap.compare(runs), runs)
+    assert set(cells.width) == {64}
+    assert cells.seed.min() == 1
+    assert 2 not in set(cells.seed)
+
+
 def test_a_decided_comparison_has_no_next_runs():
     arms = {"base": sweep(1.0, (0, 1)), "variant": sweep(0.7, (0, 1))}
     runs = {name: extrap.read_runs(table) for name, table in arms.items()}
-    assert comparison_cells(extrap.compare(runs, at=128), runs).empty
+    cells = comparison_cells(extrap.compare(runs, at=128), runs)
+    assert cells.empty
+    assert list(cells) == ["recipe", "width", "seed"]
 
 
 def of_sizes(gain, sizes, seeds=(0,)):

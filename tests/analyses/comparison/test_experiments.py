@@ -117,6 +117,23 @@ def test_fresh_runs_confirm_and_alone_give_the_gain():
     assert experiments.log_base == "init scale .8"
 
 
+def test_a_base_that_fresh_runs_do_not_confirm_is_no_base():
+    flat = fresh(*[("rotary base 50k", e) for e in (-0.0006, 0.0001, 0.0005)])
+    experiments = judged(night(flat + "".join(ROTARY.splitlines(keepends=True)[3:])))
+    assert outcomes(experiments)["rotary base 50k"] == "not confirmed"
+    assert experiments.base == "baseline"
+
+
+def test_the_likeliest_candidate_is_proposed_first():
+    late = ",0.985,discard,muon\n"
+    experiments = judged(night(late))
+    chances = {change.name: change.probability for change in experiments.changes}
+    proposed = [chances[proposal.recipes[1]] for proposal in experiments.next_runs]
+    assert len(proposed) == 3
+    assert proposed == sorted(proposed, reverse=True)
+    assert experiments.next_runs[0].recipes[1] != experiments.of("candidate")[1].name
+
+
 def test_two_fresh_runs_confirm_nothing_and_one_more_is_proposed():
     rows = ROTARY.splitlines(keepends=True)
     experiments = judged(night("".join([*rows[:2], *rows[3:5]])))
@@ -195,6 +212,20 @@ def test_a_confirmed_change_climbs_to_the_next_size():
     (proposal,) = experiments.next_runs
     assert proposal.recipes == ("baseline", "softcap")
     assert proposal.size["width"] in (128, 256)
+
+
+def test_outcomes_stay_when_a_larger_size_has_more_runs():
+    here = outcomes(over_widths(climbing([64])))
+    table = climbing([64, 128, *[128] * 5])
+    assert (table.width == 128).sum() > (table.width == 64).sum()
+    assert outcomes(over_widths(table)) == here
+    assert here["softcap"] == "confirmed"
+
+
+def test_a_change_that_was_run_at_another_size_alone_is_not_judged():
+    row = {"status": "discard", "description": "gelu", "width": 128, "val_loss": 2.8}
+    table = pd.concat([climbing([64, 128]), pd.DataFrame([row])], ignore_index=True)
+    assert outcomes(over_widths(table))["gelu"] == "not judged"
 
 
 def test_fresh_runs_at_two_sizes_give_a_verdict_at_the_target():

@@ -191,8 +191,8 @@ def test_repeats_that_are_needed_are_the_fewest_that_tell():
 
 
 def test_a_change_far_away_has_the_gain_and_the_error_of_its_runs():
-    rows = [(0, 0.30), (0, 0.298), (1, 0.27), (2, 0.31), (3, 0.269)]
-    losses, recipes, bases = log_of(*rows, bases=[-1, 0, 1, 1])
+    rows = [(0, 0.30), (0, 0.298), (0, 0.301), (1, 0.27), (1, 0.269), (1, 0.271), (2, 0.31)]
+    losses, recipes, bases = log_of(*rows, bases=[-1, 0, 1])
     effects = change_effects(np.log(losses), recipes, bases)
-    assert effects.gains[2] == pytest.approx(np.log(0.2695 / 0.31), abs=0.002)
-    assert effects.sds[2] == pytest.approx(effects.noise * np.sqrt(1 + 1 / 2), rel=0.25)
+    assert effects.gains[2] == pytest.approx(np.log(0.27 / 0.31), abs=0.002)
+    assert effects.sds[2] == pytest.approx(effects.noise * np.sqrt(1 + 1 / 3), rel=0.25)

@@ -392,13 +392,12 @@ class _Judged:
         n = min(max(n, LEAST_REPEATS), MOST_REPEATS) - 1
         seeds = ", with other seeds" if self.n_alike else ""
         visible = format_percent(least_gain(noise, n + 1), digits=2, signed=False)
+        reach = f"a gain of {visible} then stands out"
         return NextRuns(
             recipes=(name,),
             size=self.size,
             n_seeds=n,
             cost=float(n),
             chance=None,
-            why=(
-                f"to measure the noise{seeds}; if it is as it seems, a gain of {visible} then stands out"
-            ),
+            why=f"to measure the noise{seeds}; if it is as it seems, {reach}",
         )

@@ -167,7 +167,7 @@ def test_without_a_repeat_none_is_called_and_how_many_repeats_would_tell_is_said
     (proposal,) = experiments.next_runs
     assert proposal.recipes == ("baseline",)
     assert 3 <= proposal.n_seeds <= 9
-    assert re.search(r"a gain of 0\.\d+ %", proposal.why.replace("\xa0", " "))
+    assert re.search(r"a gain of 0\.\d+ % then stands out", proposal.why.replace("\xa0", " "))
     assert experiments.best is None
     assert experiments.to_dict()["gain"] is None
 
@@ -350,7 +350,7 @@ def test_repeats_that_are_alike_tell_no_noise():
     experiments = judged(alike(1))
     assert set(outcomes(experiments).values()) == {"not judged", "crashed"}
     assert (experiments.n_repeats, experiments.n_alike) == (0, 1)
-    assert experiments.next_runs[0].why.startswith("with other seeds")
+    assert experiments.next_runs[0].why.startswith("to measure the noise, with other seeds;")
     assert "vary the seed" in str(experiments)
 
 

@@ -280,9 +280,9 @@ def missing_loss(names: Sequence[str], contents: Contents) -> DataError:
 
 
 def _is_loss(cells: pd.Series) -> bool:
-    """Whether cells hold numbers that differ, most of those that are looked at."""
+    """Whether cells hold numbers that differ if they are several, most of those looked at."""
     levels = levels_of(cells[~is_empty(cells)].head(N_LOSS_CELLS))
-    return len(levels) > 1 and np.isfinite(numbers_of(levels.labels)).mean() > 0.5
+    return len(levels) > (len(cells) > 1) and np.isfinite(numbers_of(levels.labels)).mean() > 0.5
 
 
 def _sizes(

@@ -95,9 +95,6 @@ def compare(
             nats, or of other data; a recipe without the speed; or runs of one size and seed that
             differ in a column other than a tuned one.
 
-    References:
-        Miller (1974), The jackknife: a review, Biometrika 61, 1-15, Sec. 3.
-
     Example:
         >>> import pandas as pd
         >>> arms = {}
@@ -343,7 +340,7 @@ def _pairing_notes(plain: Arm, treated: Arm) -> list[str]:
     table, name = arm_table(plain, treated), treated.name
     if not table.keys:
         return [
-            f"{name}: no size is common, so its losses are held against the law of {plain.name}; "
+            f"{name}: no size is common, so its losses are compared with the law of {plain.name}; "
             "run both at the same sizes for narrower intervals."
         ]
     if table.n_seeds == 1:

@@ -27,8 +27,8 @@ class SizeDifference:
         n_pairs: Seeds that both recipes have there; 0 where it is a forecast.
         plain: Tuned loss of the plain recipe, in the unit of the runs.
         treated: That of the treated one.
-        difference: Treated / plain − 1, paired by seed where there are pairs; none where nothing
-            tells what it errs by.
+        difference: Treated / plain − 1, paired by seed where there are pairs; none where its error
+            is unknown.
         is_forecast: Whether it is read off the law of the gain; else it was measured.
         is_by_law: Whether the interval of a measured difference is that of the law of the gain,
             as seeds give none.
@@ -79,8 +79,8 @@ class Contrast:
         treated: Name of the treated recipe.
         by_size: Measured differences, smallest size first.
         mean: Treated / plain − 1, the geometric mean over the common sizes.
-        p_value: Of a mean difference of 0, by Student's t over the seeds' own means; None where
-            nothing tells what it errs by.
+        p_value: Of a mean difference of 0, by Student's t over the seeds' own means; None where its
+            error is unknown.
         noise: Standard deviation of the log loss of one run; partly assumed where all sizes have
             one seed.
         at_target: The difference at the target, off the law of the gain; None where it is refused.

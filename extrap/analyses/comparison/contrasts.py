@@ -19,7 +19,7 @@ from extrap.fitting.means import ratio_of_means
 from extrap.records import Interval, Measure
 
 MIN_SHARED_SEEDS = 2
-"""Fewer seeds that three arms share do not tell what a share errs by."""
+"""With fewer seeds that three arms share the error of a share is unknown."""
 
 
 def contrast_arms(
@@ -118,7 +118,7 @@ def _loss(log_loss: float, error: Error | None, level: float) -> Measure:
 
 
 def _relative(log_ratio: float, error: Error | None, level: float) -> Measure:
-    """Treated / plain − 1; nothing where nothing tells what it errs by."""
+    """Treated / plain − 1; nothing where its error is unknown."""
     if error is None:
         return Measure()
     return _loss(log_ratio, error, level).map(lambda ratio: ratio - 1)

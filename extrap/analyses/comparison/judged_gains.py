@@ -121,7 +121,7 @@ class Gains:
         if contrast.verdict == BETTER_HERE:
             return second_size(question, min(n_seeds, FRESH_SEEDS))
         if errors is None or (is_single and n_seeds < FRESH_SEEDS):
-            why = f"{FRESH_SEEDS} runs of both tell the noise"
+            why = "to measure the noise"
             return question.proposal(question.goal, FRESH_SEEDS, None, why)
         row = contrast.by_size.index(decisive)
         return more_seeds(-float(self._table.differences[row]), errors[row], n_seeds, question)

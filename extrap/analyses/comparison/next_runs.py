@@ -162,7 +162,7 @@ def more_seeds(gain: float, error: Error, n_seeds: int, question: Question) -> N
 
     Args:
         gain: `ln(L_plain / L_treated)` there.
-        error: What it errs by.
+        error: Its standard error.
         n_seeds: Runs of each recipe behind it.
         question: What is asked of it.
     """

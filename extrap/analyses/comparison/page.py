@@ -542,7 +542,7 @@ def sizes_table(comparison: Comparison) -> Table:
 
 
 def _loss(measure: Measure) -> str:
-    """A loss above its interval, alone where nothing tells one."""
+    """A loss above its interval; alone where it has none."""
     if measure.value is not None and measure.ci == Interval():
         return format_given(rounded(measure.value, 6))
     return measured(measure)

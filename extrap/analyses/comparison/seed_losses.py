@@ -1,7 +1,7 @@
 """The tuned log loss of each seed at each size of an arm, at the optimum that a forecast states.
 
 The mean over the seeds of a size is the loss of its `Optimum`, so that a comparison and a forecast
-state the same loss. The seeds scatter about it by what their mean errs by (`losses_by_seed` of
+state the same loss. The seeds scatter about it by the error of their mean (`losses_by_seed` of
 `extrap.fitting.surface`).
 """
 

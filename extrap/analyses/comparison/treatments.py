@@ -163,7 +163,7 @@ class Treatment:
 
     @property
     def holds(self) -> bool | None:
-        """Whether the forecast held at the target; None where that cannot be told."""
+        """Whether the forecast held at the target; None where that is unknown."""
         if self.check is None or self.contrast.at_target is None:
             return None
         return agrees(self.check.decisive.difference, self.contrast.at_target.difference)

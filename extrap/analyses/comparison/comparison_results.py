@@ -79,8 +79,8 @@ class Contrast:
         treated: Name of the treated recipe.
         by_size: Measured differences, smallest size first.
         mean: Treated / plain − 1, the geometric mean over the common sizes.
-        p_value: Of a mean difference of 0, by Student's t over the seeds' own means; None where its
-            error is unknown.
+        p_value: Of a mean difference of 0, by Student's t over the seeds' own means; None where
+            its error is unknown.
         noise: Standard deviation of the log loss of one run; partly assumed where all sizes have
             one seed.
         at_target: The difference at the target, off the law of the gain; None where it is refused.

@@ -78,9 +78,10 @@ def column_name(column: str) -> str:
 def decision_column(table: pd.DataFrame, *, is_log: bool = False) -> str | None:
     """The column of decisions: of such a name, with the most words for keep or discard.
 
-    Without such a word it is one whose words nobody knows, or say that every run crashed, beside
-    descriptions and a metric; other words for how runs ended, such as `complete` or `pruned`, are
-    no decisions. Where the table is known to be a log, any word of an experiment will do.
+    These must be more than the words that nobody knows. Without them it is one whose words nobody
+    knows, or say that every run crashed, beside descriptions and a metric; other words for how
+    runs ended, such as `complete` or `pruned`, are no decisions. Where the table is known to be a
+    log, any word of an experiment will do.
     """
     names = {str(c): column_name(str(c)) for c in table}
     named = sorted(
@@ -89,8 +90,9 @@ def decision_column(table: pd.DataFrame, *, is_log: bool = False) -> str | None:
     )
     meanings = {c: decisions_of(table[c], c) for c in named}
     n_decided = {c: int(meanings[c].isin(["keep", "discard"]).sum()) for c in named}
-    if any(n_decided.values()):
-        return max(named, key=lambda c: n_decided[c])
+    decided = [c for c in named if n_decided[c] > (0 if is_log else meanings[c].isna().sum())]
+    if decided:
+        return max(decided, key=lambda c: n_decided[c])
     if is_log and named:
         return max(named, key=lambda c: int(meanings[c].fillna("?").ne("").sum()))
     is_described = any(name in DESCRIPTION_NAMES[:-4] for name in names.values())

@@ -394,3 +394,10 @@ def test_quotation_marks_between_tabs_are_text(tmp_path):
     path.write_text("\n".join([*lines, '1.1\tdiscard\t"open', '1.2\tdiscard\t"and open']) + "\n")
     names = [e.name for e in read_experiment_log(path).experiments]
     assert names == ["baseline", '"relu2" 3"', '"open', '"and open']
+
+
+def test_a_column_of_mostly_unknown_words_holds_no_decisions():
+    words = ["1.5", "x", "true", "complete", "2"]
+    table = pd.DataFrame({"status": words, "width": range(5), "loss": np.arange(5.0)})
+    assert not is_experiment_log(table)
+    assert is_experiment_log(table.assign(status=["keep", "discard", "x", "complete", "keep"]))

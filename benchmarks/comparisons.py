@@ -23,7 +23,7 @@ from scipy import stats
 from benchmarks.gains import compared_arms
 from benchmarks.page import print_rows
 from benchmarks.rows import Row, share_row
-from extrap.analyses.comparison import Arm, Contrast, contrast_arms
+from extrap.analyses.comparison import Arm, Contrast
 from extrap.analyses.comparison.arm_table import arm_table, mean_error
 from extrap.analyses.comparison.gate import NO_DIFFERENCE, UNDECIDED
 from extrap.records import Measure
@@ -161,7 +161,8 @@ def _of_design(design: Design, n: int) -> Rows:
     for i in range(n):
         plain, treated = draw(design, design.law, rng)
         row: dict[str, object] = {"p trivial": _naive_p_value(plain, treated)}
-        row["verdict"] = compared_arms(plain, treated, 2 * float(design.widths[-1]))[0].verdict
+        target = {"width": 2 * float(design.widths[-1])}
+        row["verdict"] = compared_arms(plain, treated, target)[0].verdict
         for name, law in effects.items():
             moved = _moved(treated, law.loss(design.widths) / design.law.loss(design.widths))
             row[f"p {name}"] = _p_value(plain, moved)
@@ -198,7 +199,7 @@ def _moved(arm: Arm, factors: Array) -> Arm:
 def _numbers(plain: Law, treated: Law, widths: Array, *arms: Arm) -> dict[str, object]:
     """Whether each number's interval holds the truth, and its half-width."""
     last, target = float(widths[-1]), 2 * float(widths[-1])
-    made, _ = contrast_arms(*arms, columns=("width",), target={"width": target}, level=LEVEL)
+    made, _ = compared_arms(*arms, {"width": target}, LEVEL)
 
     def difference(width: float) -> float:
         return float(treated.loss(width) / plain.loss(width) - 1)

@@ -14,6 +14,7 @@ from benchmarks import (
     comparisons,
     horizon_draws,
     horizons,
+    nights,
     optima,
     optimum_laws,
     tuned_values,
@@ -231,3 +232,15 @@ def test_probabilities_of_spreads_stay_probabilities_when_shifted(name):
     before = getattr(optimum_laws.optimum_process, name)
     assert [sd for sd, _ in shifted] == [sd for sd, _ in before]
     assert shifted[-1][1] > before[-1][1]
+
+
+@pytest.mark.slow
+def test_calls_of_simulated_nights_are_true_and_large_gains_are_called():
+    """60 nights: about 480 calls and 200 gains from .9 % on."""
+    frame = nights.nights("", nights.Setting(noise=0.002), 60)
+    shares = frame["false"] / frame["called"].clip(lower=1)
+    assert shares.mean() <= 0.05
+    assert frame["large called"].sum() >= 0.9 * frame["large"].sum()
+    assert 0.95 < frame["gain called"].sum() / frame["true gain"].sum() < 1.1
+    silent = nights.nights("", nights.Setting(noise=0.002, has_repeats=False), 10)
+    assert silent["candidates"].sum() == silent["called"].sum() == 0

@@ -63,8 +63,7 @@ IMPORTERS = {
     "seaborn": "reporting.drawing",
     "sklearn": "fitting analyses.selection workloads",
     "sqlalchemy": "study reading.optuna reading.storages",  # addresses, errors of its storages
-    "statsmodels": "analyses.allocation analyses.batch_size checking fitting.means "
-    "fitting.regression",
+    "statsmodels": "analyses.allocation analyses.batch_size checking fitting.regression",
     "tensorboard": "reading.trackers.tensorboard",
     "threadpoolctl": "fitting.one_thread",
     "torch": "workloads training integrations",
@@ -313,7 +312,7 @@ STACK = {
     "torch": "training.loop training.optimizers workloads.workload",
     "sklearn": "analyses.selection fitting.regressor",
     "statsmodels": "analyses.batch_size.batch_laws analyses.batch_size.noise_course "
-    "analyses.allocation.profiles checking fitting.means fitting.regression",
+    "analyses.allocation.profiles checking fitting.regression",
     "seaborn": "reporting.drawing",
 }
 """The libraries that the package stands on → where they do their work."""

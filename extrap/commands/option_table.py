@@ -105,6 +105,7 @@ def _numbers(flag: str, metavar: str, texts: Sequence[str]) -> dict[str, float]:
 PAIRS: dict[str, Callable[[str, str, Sequence[str]], Any]] = {
     "COLUMN=VALUE": _values,
     "OLD=NEW": _names,
+    "WORD=DECISION": _names,
     "NAME=NUMBER": _numbers,
 }
 """Metavar → what makes a mapping of the texts given."""

@@ -3,8 +3,6 @@
 What to use when:
 
 * `jackknife_variance` — of any numbers that were computed anew without each observation.
-* `seed_effect` — of what seeds do to all sizes alike; `without_seed_effects` — a table less that.
-* `contrast_unit` — of one run beside the effects of sizes and seeds, for slopes over size.
 * `seed_mean` — of the mean over sizes of a table of sizes × seeds, whose seeds recur at all sizes.
 * `size_means` — of the mean over seeds at each size of such a table.
 
@@ -21,7 +19,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from extrap.fitting.distributions import t_quantile, t_tail
 from extrap.laws.base import Array
@@ -49,52 +46,18 @@ class Error(NamedTuple):
         return float(2 * t_tail(abs(value) / self.se, self.dof))
 
 
-def jackknife_variance(
-    estimate: Array,
-    left_out: Array,
-    *,
-    strata: npt.NDArray[np.intp] | None = None,
-    n_fitted: int = 1,
-    n_removed: int = 0,
-) -> Array:
-    """Delete-one variance `Σ_h (n_h − p)/n_h Σ_j (θ_(−hj) − θ)²`.
-
-    With one fitted parameter, the mean, it is the usual `(n − 1)/n`. With more, leaving out an
-    observation moves a fit by its residual over `1 − h`, whose square is too large by about
-    `n/(n − p)`, which the factor takes out.
+def jackknife_variance(estimate: Array, left_out: Array) -> Array:
+    """Delete-one variance `(n − 1)/n Σ_j (θ_(−j) − θ)²`.
 
     Args:
         estimate: The numbers of the whole sample, shape (…).
         left_out: The numbers without each observation, shape (n, …).
-        strata: Which independent sample each observation belongs to, shape (n,); by default one.
-        n_fitted: Parameters p behind the numbers, of each sample.
-        n_removed: Further ones that were taken out of each sample beforehand, such as effects of
-            seeds: the scatter is larger by `(n − p)/(n − p − n_removed)` than what is left.
 
     Returns:
         Variance of each number, shape (…).
-
-    Raises:
-        ValueError: A sample has no observation to spare.
-
-    References:
-        Hinkley (1977), Jackknifing in unbalanced situations, Technometrics 19, 285-292; Wu (1986),
-        Jackknife, bootstrap and other resampling methods in regression analysis, Ann. Stat. 14,
-        1261-1295, Sec. 5, with the mean of h for each h.
     """
-    values = np.asarray(left_out, dtype=float)
-    labels = np.zeros(len(values), dtype=int) if strata is None else np.asarray(strata)
-    total = np.zeros(values.shape[1:])
-    for label in np.unique(labels):
-        off = values[labels == label] - estimate
-        n, spare = len(off), len(off) - n_fitted - n_removed
-        if spare < 1:
-            raise ValueError(
-                f"a jackknife needs more observations in a sample than the {n_fitted + n_removed} "
-                f"parameters that were fitted, got {n}; add a run."
-            )
-        total = total + (n - n_fitted) ** 2 / (n * spare) * (off**2).sum(axis=0)
-    return np.asarray(total)
+    n = len(left_out)
+    return np.asarray((n - 1) / n * ((left_out - estimate) ** 2).sum(axis=0))
 
 
 def combine(*parts: Error) -> Error:
@@ -167,54 +130,3 @@ def size_means(table: Array) -> list[Error] | None:
     elif is_run.sum(axis=0).max() > 1:
         dof = min(dof, float(max(n_seeds - 1, 1)))
     return [Error(math.sqrt(variance / n), dof) for n in counts.tolist()]
-
-
-def is_crossed(table: Array) -> bool:
-    """Whether every seed is at every size, and there are two or more of both."""
-    return bool(np.isfinite(table).all()) and min(table.shape) > 1
-
-
-def without_seed_effects(table: Array) -> Array:
-    """A crossed table less what each seed does to all sizes alike; others as they are."""
-    if not is_crossed(table):
-        return table
-    return np.asarray(table - (table.mean(axis=0) - table.mean()))
-
-
-def seed_effect(table: Array) -> Error:
-    """Error that the effects of seeds on all sizes alike give the mean of a crossed table.
-
-    It is 0 for other tables, and where seeds differ by no more than their scatter at single sizes.
-
-    References:
-        Searle, Casella, McCulloch (1992), Variance Components, Sec. 4.3 (two-way crossed layout
-        with one observation a cell).
-    """
-    if not is_crossed(table):
-        return Error(0.0, math.inf)
-    n_sizes, n_seeds = table.shape
-    off = table - table.mean(axis=1, keepdims=True)
-    of_seeds = n_sizes * float((off.mean(axis=0) ** 2).sum()) / (n_seeds - 1)
-    residual = float(((off - off.mean(axis=0)) ** 2).sum()) / ((n_sizes - 1) * (n_seeds - 1))
-    variance = max(of_seeds - residual, 0.0) / (n_sizes * n_seeds)
-    return Error(math.sqrt(variance), float(n_seeds - 1))
-
-
-def contrast_unit(table: Array) -> Error | None:
-    """Error of one run beside the effects of sizes and seeds; None where each size has one run.
-
-    A contrast `Σ c_i ȳ_i` with `Σ c_i = 0` of the size means has this times `√Σ c_i² / n_i`: what
-    a seed does to all sizes alike does not move it.
-
-    Args:
-        table: Values, NaN where there is none, shape (n_sizes, n_seeds).
-    """
-    is_run = np.isfinite(table)
-    dof = float((is_run.sum(axis=1) - 1).sum())
-    if is_run.sum(axis=1).min() < 2:
-        return None
-    left = without_seed_effects(table)
-    if is_crossed(table):
-        dof = float((table.shape[0] - 1) * (table.shape[1] - 1))
-    off = left - np.nanmean(left, axis=1, keepdims=True)
-    return Error(math.sqrt(float(np.nansum(off**2)) / dof), dof)

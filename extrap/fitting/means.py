@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
-from statsmodels.stats.weightstats import DescrStatsW
 
 from extrap.fitting.distributions import t_quantile
 from extrap.laws.base import Array
@@ -23,8 +22,9 @@ def paired_mean(differences: Iterable[float], *, level: float) -> Measure:
     values = np.asarray(list(differences), dtype=float)
     if len(values) < 2:
         return Measure()
-    ends = DescrStatsW(values).tconfint_mean(alpha=1 - level)
-    return Measure(value=float(values.mean()), ci=Interval(*map(float, ends)))
+    mean, se = float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values))
+    half = float(t_quantile(0.5 + level / 2, len(values) - 1)) * se
+    return Measure(value=mean, ci=Interval(mean - half, mean + half))
 
 
 def ratio_of_means(top: Array, bottom: Array, *, level: float) -> Measure:

@@ -235,6 +235,10 @@ SPREAD_PATTERN = re.compile(
     r"std(?:_?dev)?|sd|stdev|standard_deviation)(?:$|_)"
 )
 """What a name says of numbers beside a mean: their standard error, or standard deviation."""
+EVALUATION_COLUMN = re.compile(
+    r"(^|_)(eval|val|valid|validation|test)_?(data|dataset|set|split)$|(^|_)(tokenizer|vocab)(_|$)"
+)
+"""Names of columns that say what a loss was measured on."""
 N_SEEDS = split_words(
     "n n_seeds num_seeds seeds #seeds n_runs num_runs runs #runs n_reps reps n_repeats repeats "
     "n_replicates replicates count n_trials"

@@ -70,7 +70,7 @@ from extrap.records.notes import (
     of_codes,
     values_of,
 )
-from extrap.records.runs import LOSS_KINDS, STAGES, Runs
+from extrap.records.runs import LOSS_KINDS, ONLY_SIZE, STAGES, Runs
 
 MOST_RATE = 1e4
 """Larger rates are misread, such as `0.5m`."""
@@ -204,10 +204,21 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
         ValueError: As `read_runs`.
     """
     contents, request, notes, as_read = _opened(source, request)
+    if ONLY_SIZE in request.size:
+        contents = _with_only_size(contents)
     have, sizes, tuned, loss = contents.have, request.size, request.tune, request.asked_loss
     if loss and not request.loss:
         _metric(contents, loss, "maximise")
-    parts = infer_parts(contents, request)
+    try:
+        parts = infer_parts(contents, request)
+    except DataError as error:
+        from extrap.reading.experiment_log import is_experiment_log, log_is_no_sweep
+
+        if request.is_sweep and is_experiment_log(contents.table):
+            raise log_is_no_sweep(contents.where) from error
+        raise
+    if ONLY_SIZE in parts.sizes and not request.size:
+        contents = _with_only_size(contents)
     played = (*parts.sizes, *parts.tuned, parts.loss, *filter(None, [parts.seed]), *parts.unused)
     called = {c: c if c in (*sizes, *(tuned or ())) else display_name(c, have) for c in played}
     displayed = replace(
@@ -331,6 +342,10 @@ def _opened(source: Any, request: Request) -> tuple[Contents, Request, list[str]
         replace(contents, table=table, losses=request.losses or contents.losses)
     )
     return contents, request, [*contents.notes, *notes, *where_notes], [*as_read, *unit_notes]
+
+
+def _with_only_size(contents: Contents) -> Contents:
+    return replace(contents, table=contents.table.assign(**{ONLY_SIZE: 1.0}))
 
 
 def _fixed_by_formulas(runs: Runs, formulas: Iterable[str]) -> tuple[str, ...]:

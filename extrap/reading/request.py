@@ -106,6 +106,8 @@ class Request:
     """Columns of parameters and of tokens, None by their names, where these are the sizes."""
     like: str | None = None
     """Kind of the sweep's losses where the columns are to be those of a sweep that was read."""
+    may_be_one_size: bool = False
+    """Whether one size is enough: a constant one, or `ONLY_SIZE` of a table that names none."""
     optional: tuple[str, ...] = ()
     """Formulas, renamings `old=new` and columns of `where` and `ignore` that are skipped where the
     table lacks their columns."""

@@ -67,6 +67,7 @@ from extrap.reading.settings import words_in_names
 from extrap.reading.wide_tables import check_wide
 from extrap.records import condition_text
 from extrap.records.notes import USING, note
+from extrap.records.runs import ONLY_SIZE
 from extrap.records.settings import ONE_AMOUNT
 
 BoolArray = NDArray[np.bool_]
@@ -137,7 +138,9 @@ def infer_parts(contents: Contents, request: Request) -> Parts:
         elif contents.sizes:
             sizes = contents.sizes
         else:
-            sizes, others, of_budget = _sizes(columns, is_fixed=tuned is not None)
+            sizes, others, of_budget = _sizes(
+                columns, is_fixed=tuned is not None, may_be_one=request.may_be_one_size
+            )
             unused += others
         _refuse_gaps(columns, sizes, "size")
         columns.leave_out(map(columns.named, (*sizes, *of_budget)))
@@ -192,7 +195,9 @@ class _Columns:
 
     def cells(self, names: Sequence[str]) -> Codes:
         """One code per combination of values of columns that were asked for."""
-        there = [self.named(name) for name in names]
+        there = [self.named(name) for name in names if name != ONLY_SIZE]
+        if not there:
+            return np.zeros(int(self.rows.sum()), dtype=int)
         if None in there:  # it stands in the names of the runs, or nowhere
             return np.arange(int(self.rows.sum()))
         return joint(*(self.of(str(name)).codes for name in there))
@@ -248,36 +253,40 @@ def _losses(contents: Contents, request: Request) -> list[str]:
     if len(best) != 1:
         check_wide(best or names, have, contents.where)
     if not ranked:
-        scores = [
-            c for c in names if SCORE_PATTERN.search(c.lower()) and _is_loss(contents.table[c])
-        ]
-        could = [c for c in names if known_name(c) not in KNOWN and not kind_of(c)]
-        could = [c for c in could if not (is_bookkeeping(c) or is_recipe(c) or c in symbols)]
-        could = [
-            c
-            for c in could
-            if _is_loss(contents.table[c]) and not SPREAD_PATTERN.search(plain_words(c))
-        ]
-        if not (scores or could):
-            raise missing_column("loss", have, contents.where, option="loss")
-        raise DataError(
-            f"no column of {contents.where} is called a loss; name one, or a score to maximise:",
-            [Choice({"maximise": display_name(c, have)}) for c in scores[:3]]
-            or [Choice({"loss": display_name(c, have)}) for c in could[:MOST_CHOICES_OFFERED]],
-        )
+        raise missing_loss(names, contents)
     if len(best) > 1:
-        raise _several("loss", best, contents)
+        raise ambiguous_part("loss", best, contents)
     return best + [c for rank, c in ranked[1:] if rank[0] < len(HELD_OUT)]
 
 
+def missing_loss(names: Sequence[str], contents: Contents) -> DataError:
+    """The error to raise where no column is called a loss: scores, else what could be one."""
+    have, symbols = contents.have, symbols_in(contents.have)
+    scores = [c for c in names if SCORE_PATTERN.search(c.lower()) and _is_loss(contents.table[c])]
+    could = [c for c in names if known_name(c) not in KNOWN and not kind_of(c)]
+    could = [c for c in could if not (is_bookkeeping(c) or is_recipe(c) or c in symbols)]
+    could = [
+        c
+        for c in could
+        if _is_loss(contents.table[c]) and not SPREAD_PATTERN.search(plain_words(c))
+    ]
+    if not (scores or could):
+        return missing_column("loss", have, contents.where, option="loss")
+    return DataError(
+        f"no column of {contents.where} is called a loss; name one, or a score to maximise:",
+        [Choice({"maximise": display_name(c, have)}) for c in scores[:3]]
+        or [Choice({"loss": display_name(c, have)}) for c in could[:MOST_CHOICES_OFFERED]],
+    )
+
+
 def _is_loss(cells: pd.Series) -> bool:
-    """Whether cells hold numbers that differ, most of those that are looked at."""
+    """Whether cells hold numbers that differ if they are several, most of those looked at."""
     levels = levels_of(cells[~is_empty(cells)].head(N_LOSS_CELLS))
-    return len(levels) > 1 and np.isfinite(numbers_of(levels.labels)).mean() > 0.5
+    return len(levels) > (len(cells) > 1) and np.isfinite(numbers_of(levels.labels)).mean() > 0.5
 
 
 def _sizes(
-    columns: _Columns, *, is_fixed: bool
+    columns: _Columns, *, is_fixed: bool, may_be_one: bool
 ) -> tuple[tuple[str, ...], list[str], tuple[str, ...]]:
     """The size columns, the model first and the data second, and other sizes of the model.
 
@@ -291,9 +300,11 @@ def _sizes(
         models, data = ([c for c in names if c not in parameters] for names in (models, data))
     model, amount = _leading(models, columns), _leading(data, columns)
     if models and model is None:
-        raise _several("size", models, columns.contents, together=True)
+        raise ambiguous_part("size", models, columns.contents, together=True)
     if model is None:
         alone = amount or _leading(columns.varying(COMPUTE_NAMES), columns)
+        if alone is None and may_be_one:
+            alone = _constant_size(columns)
         if alone is None:
             raise _no_size(columns)
         return (alone,), [], ()
@@ -440,6 +451,21 @@ def _is_axis(data: str, model: str, columns: _Columns) -> bool:
     return True
 
 
+def _constant_size(columns: _Columns) -> str:
+    """The size of all runs, which is `ONLY_SIZE` where no column could be one.
+
+    Raises:
+        DataError: Another column could be a size.
+    """
+    for name in columns.called((*NAMES_OF_PART["size"], *TOKEN_NAMES, *COMPUTE_NAMES)):
+        if columns.is_positive(name):
+            return name
+    error = _no_size(columns)
+    if error.choices:
+        raise error
+    return ONLY_SIZE
+
+
 def _no_size(columns: _Columns) -> DataError:
     """The error to raise where no column is called a size: what could be one."""
     where, contents = columns.contents.where, columns.contents
@@ -477,7 +503,7 @@ def _no_size(columns: _Columns) -> DataError:
     could = [c for c in others if columns.of(c).is_positive and len(columns.of(c)) >= TRIED]
     if could:
         are_symbols = {*map(str.upper, could)} == {"N", "D"}
-        return _several("size", could, contents, together=are_symbols)
+        return ambiguous_part("size", could, contents, together=are_symbols)
     listed = ", ".join(shown(c) for c in columns.have[:12])
     return DataError(
         f"no column of {where} looks like a size (a positive number that differs between runs); "
@@ -541,7 +567,7 @@ def _decider(columns: _Columns, name: str, is_given: BoolArray) -> str | None:
     return min(could, key=lambda c: (not is_recipe(c), len(columns.of(c))), default=None)
 
 
-def _several(
+def ambiguous_part(
     part: str, names: Sequence[str], contents: Contents, *, together: bool = False
 ) -> DataError:
     """The error to raise where several columns could play a part, or one of no known name."""
@@ -609,12 +635,13 @@ def sentence(
     if split is not None:
         params, tokens = (said([name]) for name in parts.sizes)
         return note(USING, f"params = {params}, tokens = {tokens}, loss = {said([parts.loss])}")
+    sizes = said([name for name in parts.sizes if name != ONLY_SIZE])
     seed = said([parts.seed]) if parts.seed else "none"
     names = ", ".join(called.get(name, name) for name in parts.unused)
     unused = f"; not used: {names}" if names else ""
     unused += f"; pooled over {', '.join(pooled)}" if pooled else ""
     return note(
         USING,
-        f"size = {said(parts.sizes)}, tune = {said(parts.tuned)}, loss = {said([parts.loss])}, "
+        f"size = {sizes}, tune = {said(parts.tuned)}, loss = {said([parts.loss])}, "
         f"seed = {seed}{unused}",
     )

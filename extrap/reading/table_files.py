@@ -164,6 +164,7 @@ def _read_csv(source: Path | TextIO, name: str = "") -> pd.DataFrame:
             keep_default_na=False,
             skipinitialspace=True,
             skiprows=n_title,
+            quoting=csv.QUOTE_NONE if _are_quotes_text(file, separator) else csv.QUOTE_MINIMAL,
         )
     for column in cells:  # an apostrophe stands before formulas
         if cells[column].str.startswith("'").any():
@@ -177,6 +178,20 @@ def _read_csv(source: Path | TextIO, name: str = "") -> pd.DataFrame:
         frame = frame.loc[:, frame.columns != ""]
     frame.attrs[TITLE] = [line.strip(f" \n{separator}") for line in lines[:n_title]]
     return _with_points(frame) if separator != "," and len(frame) else frame
+
+
+def _are_quotes_text(file: TextIO, separator: str) -> bool:
+    """Whether quotation marks are signs like others: tabs alone split every line alike.
+
+    Programs that write tabs between cells quote none of them.
+    """
+    if separator != "\t":
+        return False
+    text = file.read()
+    file.seek(0)
+    lines = [line for line in text.split("\n") if line.strip()] if '"' in text else []
+    has_open = any(line.count('"') % 2 for line in lines)
+    return has_open and len({line.count(separator) for line in lines}) == 1
 
 
 def _plain_names(names: list[str]) -> list[str]:

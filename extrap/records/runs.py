@@ -20,6 +20,8 @@ STATUSES = ("complete", "diverged", "pruned", "failed")
 """How a run can have ended."""
 STAGES = ("tune", "check")
 """What a run belongs to: the sweep, or the larger runs after the forecast was sealed."""
+ONLY_SIZE = "only size"
+"""Size column, 1 throughout, of runs of one size which no column names."""
 LOSS_KINDS = ("nats", "bits", "error", "accuracy", "other")
 """What a loss can be: nats or bits per token, an error rate, what an accuracy leaves, none of
 these."""

@@ -129,12 +129,23 @@ def only(cells: Iterable[Cell]) -> Wants:
 def read_cells(source: Any, spec: StudySpec) -> tuple[Cell, ...]:
     """The cells of a table, one per row, as `extrap plan` writes it: size, tuned values, seed.
 
-    The table is whatever `extrap.read_runs` takes.
+    The table is whatever `extrap.read_runs` takes. Of one with a column `recipe`, as `extrap
+    compare --next` writes it, the rows that name the study count.
     """
     from extrap.reading import sources
 
     names, cells = [*spec.sizes, *spec.tune, "seed"], list[Cell]()
-    table = sources.read_cells(source, names, "the table of runs")
+    rows, _ = sources.read_rows(source)
+    if "recipe" in rows:
+        recipes = rows["recipe"].astype(str)
+        if not recipes.eq(spec.name).any():
+            raise DataError(
+                f"the table of runs has a column recipe, in which no row names the study "
+                f"{spec.name!r}, but {', '.join(recipes.unique()[:4])}; write {spec.name} there, "
+                "or leave the column out."
+            )
+        rows = rows[recipes.eq(spec.name)]
+    table = sources.read_cells(rows, names, "the table of runs")
     for values in table[names].to_numpy(dtype=float).tolist():
         row = dict(zip(names, values, strict=True))
         if not float(row["seed"]).is_integer() or min(values[:-1]) <= 0:

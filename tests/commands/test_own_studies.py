@@ -88,6 +88,16 @@ def test_runs_of_a_plan_are_trained_once_beside_the_grid(study, capsys):
     assert "whole seed" in capsys.readouterr().err
 
 
+def test_of_the_next_runs_of_recipes_those_of_the_study_are_trained(study, capsys):
+    Path("next.csv").write_text("recipe,width,lr,seed\nmine,24,0.05,3\nother,24,0.05,3\n")
+    command = ["study", "run", study, "--quiet", "--cells", "next.csv", "--dry-run"]
+    assert main(command) == 0
+    assert "1 runs of the table" in capsys.readouterr().out
+    Path("next.csv").write_text("recipe,width,lr,seed\nother,24,0.05,3\n")
+    assert main(command) == 2
+    assert "no row names the study 'mine', but other" in capsys.readouterr().err
+
+
 def test_a_failed_run_is_told_with_its_place_and_stands_as_failed(study, capsys):
     Path("mine.py").write_text(Path("mine.py").read_text().replace("size['width']", "size['x']"))
     Path("fit.py").write_text(SCRIPT.replace("int(", "x(").replace("open(", "nothing("))

@@ -115,7 +115,6 @@ def result_of(name):
         ("Forecast", "sweep"),
         ("Allocation", "sweep"),
         ("CriticalBatches", "batch_size"),
-        ("Comparison", "comparison"),
         ("OfNoAnalysis", "sweep"),
     ],
 )

@@ -2,6 +2,7 @@
 
 * `compare` — two or more recipes: differences by size and at a target.
 * `contrast_arms` — two of them, as tables of tuned losses; `tuned_arm` makes these from runs.
+* `judge_experiments` — a log of experiments: candidates, what is confirmed, what to run next.
 * `find_group`, `with_check` — a group of a study, and its runs at the target.
 """
 
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
     from extrap.analyses.comparison.comparing import compare
     from extrap.analyses.comparison.comparison_results import (
         ArmCost,
-        ArmLaw,
         Comparison,
         Contrast,
         SizeDifference,
     )
     from extrap.analyses.comparison.contrasts import contrast_arms
+    from extrap.analyses.comparison.experiments import Change, Experiments, judge_experiments
     from extrap.analyses.comparison.moved_values import moves
     from extrap.analyses.comparison.seed_losses import Arm, tuned_arm
     from extrap.analyses.comparison.spec import ComparisonStudy, RecipeGroup, ablations
@@ -31,23 +32,28 @@ __all__ = [
     "ANALYSIS",
     "Arm",
     "ArmCost",
-    "ArmLaw",
+    "Change",
     "Comparison",
     "ComparisonStudy",
     "Contrast",
+    "Experiments",
     "GroupFindings",
     "RecipeGroup",
     "SizeDifference",
     "ablations",
     "compare",
     "contrast_arms",
+    "judge_experiments",
     "moves",
     "tuned_arm",
 ]
 
 ANALYSIS = Analysis(
     package=__name__,
-    blocks={"Comparison": "page.comparison_blocks"},
+    blocks={
+        "Comparison": "page.comparison_blocks",
+        "Experiments": "experiments_page.experiments_blocks",
+    },
     kinds={"COMPARISON": "study"},
     commands={"More analyses": "command.compare_command"},
     pages={"comparison": "comparison"},
@@ -60,8 +66,9 @@ __getattr__ = on_first_use(
         "moved_values": "moves",
         "spec": "ComparisonStudy RecipeGroup ablations",
         "comparing": "compare",
-        "comparison_results": "ArmCost ArmLaw Comparison Contrast SizeDifference",
+        "comparison_results": "ArmCost Comparison Contrast SizeDifference",
         "contrasts": "contrast_arms",
+        "experiments": "Change Experiments judge_experiments",
         "seed_losses": "Arm tuned_arm",
         "treatments": "GroupFindings",
     },

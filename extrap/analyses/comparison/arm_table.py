@@ -1,4 +1,4 @@
-"""Two arms side by side: tuned losses at common sizes, what differences err by, resamples."""
+"""Two arms side by side: tuned losses at common sizes, and what differences err by."""
 
 from __future__ import annotations
 
@@ -10,24 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from extrap.analyses.comparison.seed_losses import Arm, Key
-from extrap.fitting.jackknife import (
-    Error,
-    combine,
-    seed_effect,
-    seed_mean,
-    size_means,
-    without_seed_effects,
-)
+from extrap.errors import DataError
+from extrap.fitting.designs import LEAST_SIZES_OF_LAW
+from extrap.fitting.jackknife import Error, combine, seed_mean, size_means
 from extrap.laws.base import Array
 
-ON_LINE = 1e-3
-"""Largest distance, in ln size, of sizes that move together from their line."""
-ONE_SEED_SHARE = 0.5
-"""Share of a difference's variance that a seed has at all sizes alike, where one seed was used and
-it cannot be known; taken to be the most, as `ASSUMED_SHARE` in `extrap.fitting.seed_noise`. It
-widens numbers off the laws; means and tests rest on it wholly and are not given."""
-ONE_SEED_RATIO = ONE_SEED_SHARE / (1 - ONE_SEED_SHARE)
-"""Variance that a seed has at all sizes alike, over the rest, where one seed was used."""
+UNIT_MATCH_LOG_RATIO = 0.04
+"""Log ratio within which losses of all sizes look like one loss in two units."""
+MIN_LOG_PERPLEXITY = 1e-9
+"""Smaller log losses are raised to it before their logarithm is taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,23 +38,6 @@ class ArmTable:
     treated: Array
     is_paired: bool
     n_dropped: int = 0
-
-    @property
-    def log_size(self) -> Array:
-        """Logarithms of the size columns that a law needs, shape (n_sizes, n_columns).
-
-        Columns that are powers of the first one are left out.
-        """
-        logs = np.log(np.array(self.keys, dtype=float))
-        return logs[:, :1] if are_on_line(logs) else logs
-
-    @property
-    def has_law(self) -> bool:
-        """Whether the sizes tell a law: distinct in every column that it needs."""
-        logs = self.log_size
-        return all(len(np.unique(column.round(9))) >= 3 for column in logs.T) and (
-            logs.shape[1] > 1 or len(np.unique(logs.round(9))) == len(logs)
-        )
 
     @property
     def means(self) -> Array:
@@ -87,6 +61,14 @@ class ArmTable:
     def n_seeds(self) -> int:
         """The fewest seeds of an arm at a size."""
         return int(min(np.isfinite(t).sum(axis=1).min() for t in (self.plain, self.treated)))
+
+    @property
+    def noise(self) -> float | None:
+        """Standard deviation of the log loss of one run; None where every size has one seed."""
+        arms = (self.plain, self.treated)
+        off = [arm - np.nanmean(arm, axis=1, keepdims=True) for arm in arms]
+        dof = sum(int(np.isfinite(arm).sum()) - len(arm) for arm in arms)
+        return math.sqrt(sum(float(np.nansum(arm**2)) for arm in off) / dof) if dof else None
 
     @property
     def scattered(self) -> tuple[Array, ...]:
@@ -120,31 +102,6 @@ def arm_table(plain: Arm, treated: Arm) -> ArmTable:
     )
 
 
-def leave_out_pairs(table: ArmTable) -> tuple[Array, Array, npt.NDArray[np.intp]]:
-    """The whole table, and without one (seed, size) pair of both arms, or one run if not paired.
-
-    What a seed does to all sizes alike is taken out first: it would pass for scatter at each size.
-
-    Returns:
-        Mean log losses, plain then treated, shape (2, 1 + n_left_out, n_sizes); the seeds behind
-        them, same shape; the sample of each pair left out: 0, or the arm if runs are not paired.
-    """
-    arms = [without_seed_effects(arm) for arm in (table.plain, table.treated)]
-    has_loss = [np.isfinite(arm) for arm in arms]
-    samples = (0,) if table.is_paired else (0, 1)
-    pairs = [(sample, i, j) for sample in samples for i, j in np.argwhere(has_loss[sample])]
-    means, counts = [], []
-    for arm, values in enumerate(arms):
-        is_used = np.repeat(has_loss[arm][None], 1 + len(pairs), axis=0)
-        for row, (sample, i, j) in enumerate(pairs, 1):
-            if table.is_paired or arm == sample:
-                is_used[row, i, j] = False
-        counts.append(is_used.sum(axis=2).astype(float))
-        means.append(np.where(is_used, values, 0.0).sum(axis=2) / np.maximum(counts[-1], 1.0))
-    strata = np.array([sample for sample, _, _ in pairs], dtype=int)
-    return np.array(means), np.array(counts), strata
-
-
 def _filled(
     rows: Sequence[Mapping[object, float]], used_seeds: Sequence[Iterable[object]]
 ) -> Array:
@@ -154,15 +111,6 @@ def _filled(
         for seed in row_seeds:
             losses[i, seeds.index(seed)] = row[seed]
     return losses
-
-
-def are_on_line(logs: Array) -> bool:
-    """Whether all columns are powers of the first."""
-    if logs.shape[1] == 1 or len(logs) < 3:
-        return True
-    design = np.column_stack([np.ones(len(logs)), logs[:, 0]])
-    off = logs - design @ np.linalg.lstsq(design, logs, rcond=None)[0]
-    return bool(np.abs(off).max() < ON_LINE) and bool(np.ptp(logs[:, 0]) > ON_LINE)
 
 
 def mean_error(table: ArmTable) -> Error | None:
@@ -188,22 +136,27 @@ def size_errors(table: ArmTable) -> list[Error] | None:
     return [combine(*of_size) for of_size in pairs]
 
 
-def single_run_error(table: ArmTable) -> Error | None:
-    """What the difference of single runs scatters by about a line in ln size."""
-    logs = table.log_size
-    design = np.column_stack([np.ones(len(logs)), logs])
-    dof = len(logs) - int(np.linalg.matrix_rank(design))
-    if dof < 1:
-        return None
-    y = table.differences
-    off = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
-    return Error(math.sqrt(float(off @ off) / dof), float(dof))
+def check_units(table: ArmTable, plain: str, treated: str) -> None:
+    """Refuse losses that are as far apart as one loss in two units, at three sizes or more.
 
+    Args:
+        table: Tuned log losses of both.
+        plain: Name of the plain recipe.
+        treated: Name of the treated one.
 
-def effect_of_seeds(table: ArmTable) -> Error:
-    """Error of a number that moves with all sizes alike, by the effects of seeds on these."""
-    if table.n_seeds > 1:
-        return combine(*(seed_effect(sample) for sample in table.scattered))
-    single = single_run_error(table)
-    assert single is not None  # five sizes or more
-    return Error(single.se * math.sqrt(ONE_SEED_RATIO), single.dof)
+    Raises:
+        DataError: They look like bits and nats, or like a perplexity and a log loss.
+    """
+    if len(table.keys) < LEAST_SIZES_OF_LAW:
+        return
+    larger, smaller = table.means.max(axis=0), table.means.min(axis=0)
+    off = {
+        "bits and nats": larger - smaller + math.log(math.log(2)),
+        "perplexities and log losses": np.log(larger.clip(MIN_LOG_PERPLEXITY)) - smaller,
+    }
+    for units, by_size in off.items():
+        if (np.abs(by_size) < UNIT_MATCH_LOG_RATIO).all():
+            raise DataError(
+                f"recipes need losses in one unit, those of {plain!r} and {treated!r} differ as "
+                f"{units} do; convert one."
+            )

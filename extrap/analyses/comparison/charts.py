@@ -1,4 +1,4 @@
-"""Charts of recipes over size: tuned losses with their laws, differences from the plain recipe."""
+"""Charts of recipes over size: tuned losses, differences from the plain recipe."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from extrap.analyses.comparison import Comparison, SizeDifference
-from extrap.analyses.comparison.gate import FADES, HURTS, SURVIVES
+from extrap.analyses.comparison.gate import BETTER_HERE, FADES, HURTS, SURVIVES, WORSE_HERE
 from extrap.analyses.comparison.treatments import Treatment
 from extrap.analyses.sweep.sizes import path_axis
 from extrap.records import Measure
@@ -34,12 +34,12 @@ def _style(arms: Sequence[str], arm: str) -> tuple[str, str]:
 def size_charts(
     comparison: Comparison | None, check: Comparison | None = None
 ) -> tuple[XYChart, ...]:
-    """Over size: tuned losses with the laws, and differences from the plain recipe.
+    """Over size: tuned losses, and differences from the plain recipe.
 
     Both have what was forecast and what was measured at the target; none without a size.
     """
     sizes = [p.size for c in comparison.contrasts for p in c.by_size] if comparison else []
-    if comparison is None or not sizes:
+    if comparison is None or not any(sizes):
         return ()
     axis = path_axis(comparison.columns, sizes, [comparison.target])
     column, plain, few = axis.column, comparison.plain, len(comparison.arms) <= 1 + MOST_BARS
@@ -52,7 +52,7 @@ def size_charts(
     losses, changes = list[Series](), list[Series]()
     for arm in comparison.arms:
         ink, marker = _style(comparison.arms, arm)
-        differences, law = _differences_of(comparison, arm), comparison.laws.get(arm)
+        differences = _differences_of(comparison, arm)
         here = [p for p in differences if not p.is_forecast and axis.holds(p.size)]
         ahead = [p for p in differences if p.is_forecast]
         seen = _differences_of(check, arm) if check is not None and arm in check.arms else []
@@ -62,14 +62,11 @@ def size_charts(
             (seen, {"marker": "X"}, False),
         ):
             tuned_losses = [(p, p.plain if arm == plain else p.treated) for p in drawn]
-            name = arm if is_measured and not law else ""  # else it is beside the law
-            losses.append(marks(tuned_losses, ink=ink, label=name, **style))
+            line = {"line": "-", "label": arm} if is_measured else {}
+            losses.append(marks(tuned_losses, ink=ink, **line, **style))
             if arm != plain:
                 gaps = [(p, p.difference) for p in drawn]
-                line = {"line": "-", "label": arm} if is_measured else {}
                 changes.append(marks(gaps, ink=ink, **line, **style))
-        curve = [(x, law.loss(axis.size_at(x))) for x in axis.values()] if law else []
-        losses.append(points(curve, ink=ink, line="-", label=arm))
     charts = (
         (f"Tuned loss against {column}", Axis("tuned loss"), losses, None),
         (f"Difference from {plain} against {column}", _against(plain), changes, 0.0),
@@ -107,7 +104,7 @@ def targets_chart(
 ) -> RowsChart:
     """The difference that decides, one row per treated recipe; the axis holds all `among`."""
     values = [treatment.decisive.difference.value or 0.0 for treatment in among or treatments]
-    inks = {SURVIVES: "good", HURTS: "bad", FADES: "warn"}
+    inks = {SURVIVES: "good", BETTER_HERE: "good", HURTS: "bad", WORSE_HERE: "bad", FADES: "warn"}
     return RowsChart(
         title="Difference from the plain recipe",
         axis=_against("the plain recipe", (min(values, default=0.0), max(values, default=0.0))),

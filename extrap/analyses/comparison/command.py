@@ -30,7 +30,11 @@ if TYPE_CHECKING:
         above 0 survives.
     --speed COLUMN | Speed of a run, such as tokens a second; default by name.
     --cost COLUMN | What a step, a token or a run costs, instead of a speed.
-    --gate | Exit code: 0 if a recipe survives, 4 if none does and one is undecided, 1 otherwise.
+    --status statuses WORD=DECISION... | What a word in a log of experiments means: keep, discard,
+        crash or repeat (repeatable).
+    --next next_file FILE | Write the next runs as a table, one row per run.
+    --gate | Exit code: 0 if a recipe survives, is better at the only size and --at names it, or
+        is a confirmed change of a log; 4 if one may; 1 otherwise.
     """,
 )
 def compare_command(
@@ -44,21 +48,35 @@ def compare_command(
     min_gain: float | None,
     speed: str | None,
     cost: str | None,
+    statuses: dict[str, str],
+    next_file: str | None,
     gate: bool,
     **options: Any,
 ) -> Printed:
     """Say whether a change of recipe survives at a larger size.
 
     SOURCES are tables of runs (CSV, Parquet or JSONL), the plain recipe first, or one table whose
-    column --by names the recipe of each run; three sizes with one seed are enough. Each recipe
+    column --by names the recipe of each run; two sizes with one seed are enough. Each recipe
     stands at its own best values, and runs are paired by seed and size. A verdict is survives,
-    hurts, fades, no difference or undecided.
+    hurts, fades, no difference or undecided; with one size better here or worse here.
+
+    A single log of experiments (one row each, its metric, and whether the change was kept) gets
+    its candidates, what fresh runs confirm of them, and what to run next.
 
     Example: extrap compare base.csv variant.csv --at 1e21 --gate
     """
     from extrap.analyses.comparison import compare
-    from extrap.analyses.comparison.arm_checks import read_arms
+    from extrap.reading.recipes import read_recipes
 
+    _keep_sources(sources, {"--output": options["output"], "--next": next_file})
+    if len(sources) == 1 and by is None:
+        from extrap.analyses.comparison.experiments_command import judged_log, read_log
+
+        log = read_log(sources[0], statuses, options)
+        if log is not None:
+            return judged_log(log, at, min_gain, next_file, gate=gate, **options)
+    if statuses:
+        raise click.UsageError("--status is for a log of experiments; leave it out.")
     if options["size"] and not options["tune"]:
         options["tune"] = ("none",)  # who names the sizes names what is tuned as well
     if by is None:
@@ -69,7 +87,10 @@ def compare_command(
             "out."
         )
     else:
-        arms = read_arms(read_table(sources[0], options, conditions=(by,), may_mix=True), by)
+        arms = read_recipes(
+            read_table(sources[0], options, conditions=(by,), may_mix=True, may_be_one_size=True),
+            by,
+        )
     if plain is not None and plain not in arms:
         raise click.UsageError(
             f"--plain names one of the recipes {', '.join(arms)}, got {plain!r}."
@@ -82,8 +103,6 @@ def compare_command(
         )
     keywords = {name: options[name] for name in ("level", "fix", "price", "flops_per_second")}
     output = options["output"]
-    if output is not None and Path(output).resolve() in {Path(s).resolve() for s in sources}:
-        raise click.UsageError(f"--output {output} is one of the tables; name another file.")
     target = None if at is None else parse_runs_size(at, next(iter(arms.values())))
     arms = {first: arms[first], **arms}
     comparison = compare(
@@ -95,18 +114,36 @@ def compare_command(
         cost=cost or "",
         **keywords,
     )
-    return Printed(
-        comparison,
-        code=gate_code(comparison) if gate else EXIT_FINE,
-        notes=[] if output is None else [_comparison_page(comparison, arms, output)],
-    )
+    notes = [] if output is None else [_comparison_page(comparison, arms, output)]
+    if next_file is not None:
+        from extrap.analyses.comparison.cells import comparison_cells, write_cells
+
+        notes.append(write_cells(comparison_cells(comparison, arms), next_file))
+    code = gate_code(comparison, is_named=at is not None) if gate else EXIT_FINE
+    return Printed(comparison, code=code, notes=notes)
 
 
-def gate_code(comparison: Comparison) -> int:
-    """Exit code 0 if a recipe survives, 4 if none does and one is undecided, 1 otherwise."""
-    return {"survives": EXIT_FINE, "undecided": EXIT_UNDECIDED}.get(
-        comparison.verdict, EXIT_DEVIATES
-    )
+def _keep_sources(sources: Sequence[str], written: Mapping[str, str | None]) -> None:
+    """Refuse to write over a table."""
+    paths = {Path(source).resolve() for source in sources}
+    for flag, path in written.items():
+        if path is not None and Path(path).resolve() in paths:
+            raise click.UsageError(f"{flag} {path} is one of the tables; name another file.")
+
+
+def gate_code(comparison: Comparison, *, is_named: bool) -> int:
+    """Exit code 0 if a recipe survives, 4 if one may, 1 otherwise.
+
+    Args:
+        comparison: The comparison.
+        is_named: Whether the target was named: a recipe that is better at that very size passes.
+    """
+    codes = {
+        "survives": EXIT_FINE,
+        "better here": EXIT_FINE if is_named else EXIT_UNDECIDED,
+        "undecided": EXIT_UNDECIDED,
+    }
+    return codes.get(comparison.verdict, EXIT_DEVIATES)
 
 
 def _comparison_page(comparison: Comparison, arms: Mapping[str, Runs], path: str) -> str:
@@ -147,7 +184,9 @@ def _arms_of_files(
     for name, source in zip(labels, sources, strict=True):
         is_last = len(arms) == len(sources) - 1
         request_fields["optional"] = tuple(t for t in texts if not (is_last and t in unused))
-        arms[name] = read_table(source, options, may_mix=True, **request_fields)
+        arms[name] = read_table(
+            source, options, may_mix=True, may_be_one_size=True, **request_fields
+        )
         unused &= skipped_optional(arms[name])
         request_fields = request_fields_of(arms[name])
     return arms

@@ -9,30 +9,29 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Unpack
 
-from extrap.analyses.comparison.arm_checks import (
-    check_arms,
-    check_units,
-    rates_at,
-    read_arms,
-    without_copies,
-)
-from extrap.analyses.comparison.arm_gains import gain_law
-from extrap.analyses.comparison.arm_table import arm_table
-from extrap.analyses.comparison.comparison_results import ArmCost, ArmLaw, Comparison, Contrast
+from extrap.analyses.comparison.arm_table import arm_table, check_units
+from extrap.analyses.comparison.comparison_results import ArmCost, Comparison, Contrast
 from extrap.analyses.comparison.contrasts import contrast_arms, share_closed
-from extrap.analyses.comparison.effective_speed import cost_power, speeds_by_size
+from extrap.analyses.comparison.effective_speed import cost_powers, speeds_by_size
 from extrap.analyses.comparison.gate import MIN_GAIN, UNDECIDED, Gate
 from extrap.analyses.comparison.judged_gains import Gains
+from extrap.analyses.comparison.next_runs import NextRuns, Question, why_larger
 from extrap.analyses.comparison.seed_losses import Arm, Key, size_key, tuned_arm
-from extrap.errors import DataError, argument
-from extrap.fitting.designs import LEAST_SIZES_OF_LAW
+from extrap.errors import Choice, DataError, argument
 from extrap.fitting.one_thread import one_thread
 from extrap.fitting.run_costs import IN_FLOPS, SECONDS_PER_HOUR, hours_of_runs, read_run_cost
 from extrap.reading.reader import ReadingKeywords
+from extrap.reading.recipes import (
+    check_recipes,
+    rates_at,
+    read_recipes,
+    without_copied_rows,
+)
 from extrap.records import Measure, Runs
 from extrap.records.fields import require, require_level, require_positive
 from extrap.records.flags import Flag
 from extrap.records.notes import USING, of_codes
+from extrap.records.runs import ONLY_SIZE
 
 DEFAULT_FACTOR = 2.0
 """The target, times the largest common size."""
@@ -60,12 +59,12 @@ def compare(
 
     Each recipe is taken at its own best tuned values at each size, as `extrap.forecast` states
     them. Runs are paired by seed and size if both recipes have them. Every number is a function of
-    the table of tuned losses of recipe × size × seed. From three sizes of one seed on, the gain at
-    the target is a posterior over its shapes; gains beyond 3 % are read off the laws of both
-    recipes where two seeds or five sizes tell these. Its interval is the verdict: `survives` above
-    0 (above `min_gain` if given), `hurts` below 0, `fades` if it lies above δ at a measured size
-    and below δ at the target, `no difference` within ± δ, else `undecided`, with the cheapest runs
-    that would decide. With several treated recipes the intervals at the target hold together.
+    the table of tuned losses of recipe × size × seed. From two sizes of one seed on, the gain at
+    the target is a posterior over its shapes. Its interval is the verdict: `survives` above 0
+    (above `min_gain` if given), `hurts` below 0, `fades` if it lies above δ at a measured size and
+    below δ at the target, `no difference` within ± δ, else `undecided`, with the cheapest runs
+    that would decide. One size says nothing of others: there a recipe is `better here` or `worse
+    here`. With several treated recipes the intervals at the target hold together.
 
     Args:
         arms: Name → runs, two or more, each whatever `extrap.read_runs` takes, with the same size
@@ -96,9 +95,6 @@ def compare(
             nats, or of other data; a recipe without the speed; or runs of one size and seed that
             differ in a column other than a tuned one.
 
-    References:
-        Miller (1974), The jackknife: a review, Biometrika 61, 1-15, Sec. 3.
-
     Example:
         >>> import pandas as pd
         >>> arms = {}
@@ -123,8 +119,8 @@ def compare(
             "leave it out if unknown",
         )
     _check_gate(min_gain, fix, speed, cost)
-    runs, copies = without_copies(read_arms(arms, by, columns))
-    names, sizes = check_arms(runs, [name for name in (speed, cost) if name])
+    runs, copies = without_copied_rows(read_recipes(arms, by, columns))
+    names, sizes = check_recipes(runs, [name for name in (speed, cost) if name])
     if reference and reference not in names[1:]:
         raise ValueError(
             f"reference must be one of the treated recipes {', '.join(names[1:])}, got "
@@ -140,49 +136,42 @@ def compare(
         level=1 - (1 - level) / len(others),
     )
     untuned, without_rate = _untuned(runs, read)
-    laws: dict[str, ArmLaw] = {}
     used = of_codes((note for arm in runs.values() for note in arm.notes), USING)
     contrasts, notes = [], [*used, *copies, *_notes(runs, read), *without_rate]
     columns_of_speed: list[str] = []
     for name in others:
         ratios, column, missing = speeds_by_size(runs[plain], runs[name], speed=speed, cost=cost)
         columns_of_speed += [column] * bool(column)
-        contrast, both = contrast_arms(
+        contrast = contrast_arms(
             read[plain],
             read[name],
             columns=sizes,
             target=target,
             level=level,
             target_level=gate.level,
-            fix=fix,
         )
-        laws = {**both, **laws}
         slow = [Flag("speed-missing", f"{name} or {plain} has no {missing}")] * bool(missing)
-        common = sorted(_common(read[plain], read[name]))
-        size = ", ".join(f"{c} {value:g}" for c, value in zip(sizes, common[0], strict=True))
-        alone = [Flag("one-common-size", f"{plain} and {name} at {size}")] * (len(common) == 1)
-        flags = (*contrast.flags, *alone, *untuned[plain], *untuned[name], *slow)
+        flags = (*contrast.flags, *untuned[plain], *untuned[name], *slow)
         contrast = replace(contrast, flags=flags)
         if reference and name != reference:
             share = share_closed(*(read[arm] for arm in (plain, name, reference)), level=level)
             contrast = replace(contrast, share=share)
-        gains = Gains(
-            plain=read[plain],
-            treated=read[name],
+        question = Question(
+            recipes=(plain, name),
             columns=sizes,
+            sizes=_common(read[plain], read[name]),
             target=target,
             gate=gate,
-            fix=fix,
-            power=cost_power(runs[plain], target),
-            law=gain_law(read[plain], read[name], sizes[0], fix),
+            powers=cost_powers(runs[plain], target),
         )
+        gains = Gains.of(read[plain], read[name], question, fix)
         contrast = _lost(gains.judged(contrast, level=level), runs[name], read[name])
         is_lost = any(flag.code == "no-loss" for flag in map(Flag, contrast.flags))
         next_runs = None if is_lost else gains.next_runs(contrast)
         speeds = gains.speeds(contrast, ratios, level=level)
         contrasts.append(replace(contrast, next_runs=next_runs, speeds=speeds))
         notes += _pairing_notes(read[plain], read[name])
-    return Comparison(
+    comparison = Comparison(
         plain=plain,
         contrasts=tuple(contrasts),
         columns=sizes,
@@ -191,7 +180,6 @@ def compare(
         min_gain=gate.min_gain,
         survives_above=gate.survives_above,
         speed_column=next(iter(columns_of_speed), ""),
-        laws={name: laws[name] for name in names if name in laws},
         tuned_exponents=_tuned_exponents(read),
         costs=tuple(
             _cost(name, arm_runs, target, flops_per_second, price)
@@ -201,6 +189,25 @@ def compare(
         flops_per_second=flops_per_second,
         notes=tuple(dict.fromkeys(notes)),
     )
+    return _without_size(comparison) if sizes == (ONLY_SIZE,) else comparison
+
+
+def _without_size(comparison: Comparison) -> Comparison:
+    """A comparison of runs at one size that no column names."""
+    contrasts = [
+        replace(
+            contrast,
+            by_size=tuple(replace(row, size={}) for row in contrast.by_size),
+            next_runs=contrast.next_runs and _of_no_size(contrast.next_runs),
+        )
+        for contrast in comparison.contrasts
+    ]
+    return replace(comparison, contrasts=tuple(contrasts), columns=(), target={})
+
+
+def _of_no_size(runs: NextRuns) -> NextRuns:
+    why = "a second size, in a column of the tables, tells whether the gain lasts"
+    return replace(runs, size={}, why=why if runs.why == why_larger(1) else runs.why)
 
 
 def _untuned(
@@ -212,10 +219,9 @@ def _untuned(
     for name, arm_runs in runs.items():
         largest = dict(zip(arm_runs.sizes, max(arms[name].by_size), strict=True))
         n_values = rates_at(arm_runs, largest)
-        where = ", ".join(f"{column} {value:g}" for column, value in largest.items())
-        flags[name] = [Flag("untuned", f"{name} has one learning rate at {where}")] * (
-            n_values == 1
-        )
+        named = [f"{c} {value:g}" for c, value in largest.items() if c != ONLY_SIZE]
+        where = f" at {', '.join(named)}" if named else ""
+        flags[name] = [Flag("untuned", f"{name} has one learning rate{where}")] * (n_values == 1)
         without += [name] * (n_values is None)
     text = (
         f"{', '.join(without)}: there is no learning rate among the columns, so whether it was "
@@ -275,18 +281,11 @@ def _check_floor(fix: Mapping[str, float], arms: Mapping[str, Arm]) -> None:
 
 
 def _common(plain: Arm, treated: Arm) -> list[Key]:
-    """The common sizes; without any those of the treated recipe, if both have a law."""
+    """The common sizes; without any those of the treated recipe."""
     keys = sorted(set(plain.by_size) & set(treated.by_size))
     if keys:
         check_units(arm_table(plain, treated), plain.name, treated.name)
-        return keys
-    if min(len(plain.by_size), len(treated.by_size)) < LEAST_SIZES_OF_LAW:
-        raise DataError(
-            f"recipes need a common size with losses of both, {plain.name!r} and {treated.name!r} "
-            f"have none, nor {LEAST_SIZES_OF_LAW} sizes each for a law; run both at the same "
-            "sizes."
-        )
-    return sorted(treated.by_size)
+    return keys or sorted(treated.by_size)
 
 
 def _target(
@@ -295,15 +294,22 @@ def _target(
     common: Sequence[Sequence[Key]],
 ) -> dict[str, float]:
     every = {key for keys in common for key in keys}
+    if columns == (ONLY_SIZE,) and target is not None:
+        raise DataError(
+            "a target needs a size column, the runs have none; add it to the tables, or leave "
+            f"{argument('at')} out."
+        )
     if target is None:
         factor = DEFAULT_FACTOR if len(every) > 1 else 1.0
         return {c: factor * v for c, v in zip(columns, max(every), strict=True)}
     if not isinstance(target, Mapping):
         target = dict.fromkeys(columns[:1], float(target))
     if set(target) != set(columns):
-        raise ValueError(
+        is_more = set(target) > set(columns)
+        raise DataError(
             f"the target needs exactly the size column(s) {', '.join(columns)}, got "
-            f"{', '.join(target) or 'none'}."
+            f"{', '.join(target) or 'none'}" + ("; name all of them:" if is_more else "."),
+            [Choice({"size": [*target]})] if is_more else [],
         )
     for i, column in enumerate(columns):
         value, low = target[column], min(key[i] for key in every)
@@ -334,7 +340,7 @@ def _pairing_notes(plain: Arm, treated: Arm) -> list[str]:
     table, name = arm_table(plain, treated), treated.name
     if not table.keys:
         return [
-            f"{name}: no size is common, so its losses are held against the law of {plain.name}; "
+            f"{name}: no size is common, so its losses are compared with the law of {plain.name}; "
             "run both at the same sizes for narrower intervals."
         ]
     if table.n_seeds == 1:

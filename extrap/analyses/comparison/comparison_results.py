@@ -1,4 +1,4 @@
-"""What a comparison of recipes is: differences by size, laws and costs."""
+"""What a comparison of recipes is: differences by size, verdicts and costs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from extrap.analyses.comparison.effective_speed import EffectiveSpeed
-from extrap.analyses.comparison.gate import MIN_GAIN, UNDECIDED, VERDICTS, NextRuns
+from extrap.analyses.comparison.gate import BETTER_HERE, MIN_GAIN, UNDECIDED, VERDICTS
+from extrap.analyses.comparison.next_runs import NextRuns
 from extrap.records import Interval, Measure, Shown
 from extrap.records.codec import shape
-from extrap.records.flags import Flag
 
-COMPARISON_VERSION = 2
+COMPARISON_VERSION = 3
 """Schema of the JSON of a comparison, and of a study of comparisons."""
 SIZE_MEAN = "mean over the sizes"
 """Place of a difference that is of no single size."""
@@ -23,13 +23,13 @@ class SizeDifference:
     """Two recipes at one size, each at its own best tuned values.
 
     Attributes:
-        size: Size column → value; empty for the mean over all sizes.
+        size: Size column → value; empty for the mean over all sizes, and where no column names it.
         n_pairs: Seeds that both recipes have there; 0 where it is a forecast.
         plain: Tuned loss of the plain recipe, in the unit of the runs.
         treated: That of the treated one.
-        difference: Treated / plain − 1, paired by seed where there are pairs; none where nothing
-            tells what it errs by.
-        is_forecast: Whether it is read off the laws; else it was measured.
+        difference: Treated / plain − 1, paired by seed where there are pairs; none where its error
+            is unknown.
+        is_forecast: Whether it is read off the law of the gain; else it was measured.
         is_by_law: Whether the interval of a measured difference is that of the law of the gain,
             as seeds give none.
     """
@@ -43,32 +43,15 @@ class SizeDifference:
     is_by_law: bool = False
 
     @property
+    def is_mean(self) -> bool:
+        """Whether it is the mean over the sizes."""
+        return not self.size and self.plain.value is None
+
+    @property
     def gain(self) -> Interval:
         """The interval of the gain as a share of the loss; open where nothing is known."""
         low, high = self.difference.ci
         return Interval(None if high is None else -high, None if low is None else -low)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArmLaw:
-    """`L = E + Σ_j b_j (x_j / x0_j)^(−c_j)`, the law of the tuned loss of one recipe.
-
-    Attributes:
-        floor: E.
-        scales: b, one per column of the law.
-        exponents: c.
-        reference: Column of the law → x0. Columns that follow from the first one are left out.
-    """
-
-    floor: float
-    scales: tuple[float, ...]
-    exponents: tuple[float, ...]
-    reference: Mapping[str, float]
-
-    def loss(self, size: Mapping[str, float]) -> float:
-        """Loss at a size."""
-        terms = zip(self.reference.items(), self.scales, self.exponents, strict=True)
-        return self.floor + sum(b * (size[name] / x0) ** -c for (name, x0), b, c in terms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,12 +80,14 @@ class Contrast:
         by_size: Measured differences, smallest size first.
         mean: Treated / plain − 1, the geometric mean over the common sizes.
         p_value: Of a mean difference of 0, by Student's t over the seeds' own means; None where
-            nothing tells what it errs by.
-        at_target: The difference at the target, off the two laws; None where it is refused.
-        share: Share that it closes of the gap between the plain recipe and the reference, at the
-            target or else at the largest size; no value without a reference.
-        verdict: `survives`, `hurts`, `fades`, `no difference` or `undecided`, see
-            `extrap.compare`.
+            its error is unknown.
+        noise: Standard deviation of the log loss of one run; partly assumed where all sizes have
+            one seed.
+        at_target: The difference at the target, off the law of the gain; None where it is refused.
+        share: Share that it closes of the gap between the plain recipe and the reference, of mean
+            log losses over the sizes of all three; no value without a reference.
+        verdict: `survives`, `hurts`, `fades`, `no difference` or `undecided`, of one size `better
+            here` or `worse here`, see `extrap.compare`.
         next_runs: The cheapest runs that would decide; None where it is decided, or nothing would.
         speeds: How much sooner, or cheaper, the loss of the plain recipe is reached, by size and
             at the target; empty without a column of speed or cost.
@@ -114,6 +99,7 @@ class Contrast:
     by_size: tuple[SizeDifference, ...]
     mean: Measure = Measure()
     p_value: float | None = None
+    noise: float | None = None
     at_target: SizeDifference | None = None
     share: Measure = Measure()
     verdict: str = UNDECIDED
@@ -123,9 +109,9 @@ class Contrast:
     flags: tuple[str, ...] = ()
 
     @property
-    def has_misfit(self) -> bool:
-        """Whether a law misses its losses, so that no forecast of it decides."""
-        return any(flag.code == "lack-of-fit" for flag in map(Flag, self.flags))
+    def is_of_one_size(self) -> bool:
+        """Whether nothing shows how the difference changes with size."""
+        return len(self.by_size) == 1 and self.at_target is None
 
     @property
     def over_sizes(self) -> SizeDifference:
@@ -174,7 +160,6 @@ class Comparison(Shown):
         min_gain: The least gain that matters, as a share of the loss.
         survives_above: Gain above which a recipe survives: that if it was asked for, else 0.
         speed_column: Where effective speeds are from; empty without.
-        laws: Name of the recipe → its law; recipes without one are left out.
         tuned_exponents: Tuned column → name of the recipe → exponent of its best value in the
             first size column, with its interval; as `extrap.forecast` states it.
         costs: One per recipe, at the target.
@@ -191,7 +176,6 @@ class Comparison(Shown):
     min_gain: float = MIN_GAIN
     survives_above: float = 0.0
     speed_column: str = ""
-    laws: Mapping[str, ArmLaw] = field(default_factory=dict)
     tuned_exponents: Mapping[str, Mapping[str, Measure]] = field(default_factory=dict)
     costs: tuple[ArmCost, ...] = ()
     price: float | None = None
@@ -206,7 +190,38 @@ class Comparison(Shown):
     @property
     def verdict(self) -> str:
         """That of the treated recipe; of several the best, hurting being the worst."""
-        return min((contrast.verdict for contrast in self.contrasts), key=VERDICTS.index)
+        return self._best.verdict
+
+    @property
+    def gain(self) -> float | None:
+        """Gain of the treated recipe where it counts, as a share of the loss; of the best one."""
+        value = self._best.decisive.difference.value
+        return None if value is None else -value
+
+    @property
+    def interval(self) -> Interval:
+        """Interval of that gain; open where nothing is known."""
+        return self._best.decisive.gain
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """Treated recipes that are worth running next."""
+        return tuple(c.treated for c in self.contrasts if c.verdict in (UNDECIDED, BETTER_HERE))
+
+    @property
+    def next_runs(self) -> tuple[NextRuns, ...]:
+        """The runs that each of the recipes needs next."""
+        return tuple(c.next_runs for c in self.contrasts if c.next_runs is not None)
+
+    @property
+    def _best(self) -> Contrast:
+        """The best verdict; of several the lowest loss."""
+
+        def rank(contrast: Contrast) -> tuple[int, float]:
+            value = contrast.decisive.difference.value
+            return VERDICTS.index(contrast.verdict), math.inf if value is None else value
+
+        return min(self.contrasts, key=rank)
 
 
 shape(
@@ -217,5 +232,9 @@ shape(
     add={
         "arms": lambda comparison: comparison.arms,
         "verdict": lambda comparison: comparison.verdict,
+        "gain": lambda comparison: comparison.gain,
+        "interval": lambda comparison: comparison.interval,
+        "candidates": lambda comparison: comparison.candidates,
+        "next_runs": lambda comparison: comparison.next_runs,
     },
 )

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from extrap.analyses.comparison.gain import GainLaw, Pairs, fit_gain
 from extrap.errors import DataError, argument
 from extrap.fitting.distributions import NormalMixture
+from extrap.fitting.gain import GainLaw, Pairs, fit_gain
 from extrap.fitting.posterior import LOWEST, LossPosterior
 from extrap.fitting.run_costs import read_run_cost
 from extrap.laws.base import Array
@@ -104,37 +104,35 @@ def _positive_medians(frame: pd.DataFrame, column: str, size: str) -> pd.Series:
     return positive.groupby(frame.loc[positive.index, size].astype(float)).median()
 
 
-def cost_power(plain: Runs, size: Mapping[str, float]) -> float | None:
-    """Power of the first size column that the cost of a run follows at a size; None if unknown."""
-    first = plain.sizes[0]
-    if kind_of(first) == "compute":
-        return 1.0
+def cost_powers(plain: Runs, size: Mapping[str, float]) -> tuple[float, ...] | None:
+    """Power of each size column that the cost of a run follows at a size; None if unknown."""
+    if len(size) == 1 and kind_of(plain.sizes[0]) == "compute":
+        return (1.0,)
     try:
         growth = read_run_cost(plain.of_stage("tune").complete(), seconds=True)
-        logs = [
-            math.log(growth.of({**size, first: factor * size[first]}))
-            for factor in (math.exp(-0.5), math.exp(0.5))
+        ends = [
+            [{**size, column: math.exp(step) * size[column]} for step in (-0.5, 0.5)]
+            for column in size
         ]
+        return tuple(math.log(growth.of(above) / growth.of(below)) for below, above in ends)
     except DataError:
         return None
-    return logs[1] - logs[0]
 
 
-def speed_law(log_ratios: Mapping[float, float], smallest: float) -> GainLaw:
-    """The log ratio of speeds over size: about its mean, by the shapes of a gain.
+def speed_law(log_ratios: Mapping[float, float]) -> GainLaw:
+    """The log ratio of speeds over `size`: about its mean, by the shapes of a gain.
 
     Args:
         log_ratios: First size column → ln of the ratio.
-        smallest: The size from which doublings are counted.
     """
     sizes = sorted(log_ratios)
     ratios = np.array([log_ratios[size] for size in sizes])
     law = fit_gain(
         Pairs(
-            doublings=[math.log2(size / smallest) for size in sizes],
+            columns=("size",),
+            sizes=[[size] for size in sizes],
             gains=(ratios - ratios.mean()).tolist(),
             n_pairs=[1.0] * len(sizes),
-            smallest=smallest,
         )
     )
     return replace(law, means=law.means + np.array([ratios.mean(), 0.0]))

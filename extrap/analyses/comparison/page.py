@@ -11,17 +11,16 @@ from extrap.analyses.comparison.comparison_results import SIZE_MEAN
 from extrap.analyses.comparison.effective_speed import EffectiveSpeed
 from extrap.analyses.comparison.flags import MEANINGS
 from extrap.analyses.comparison.gate import (
+    BETTER_HERE,
     FADES,
     HURTS,
     NO_DIFFERENCE,
     SURVIVES,
     UNDECIDED,
-    NextRuns,
+    WORSE_HERE,
 )
-from extrap.analyses.comparison.treatments import (
-    Treatment,
-    treatments,
-)
+from extrap.analyses.comparison.next_runs import NextRuns
+from extrap.analyses.comparison.treatments import Treatment, treatments
 from extrap.records import Interval, Measure
 from extrap.records.flags import Flag
 from extrap.records.notes import USING, Note
@@ -77,6 +76,8 @@ VERDICT_STYLES = {
     FADES: ("■", "{} fades", "warn"),
     NO_DIFFERENCE: ("●", "{} makes no difference", "warn"),
     UNDECIDED: ("?", "Undecided whether {} survives", "warn"),
+    BETTER_HERE: ("▼", "{} is better", "good"),
+    WORSE_HERE: ("▲", "{} is worse", "bad"),
 }
 """Verdict → its mark, its sentence, the color."""
 VERDICT_VERBS = {
@@ -85,6 +86,8 @@ VERDICT_VERBS = {
     FADES: ("fades", "fade"),
     NO_DIFFERENCE: ("makes no difference", "make no difference"),
     UNDECIDED: ("is undecided", "are undecided"),
+    BETTER_HERE: ("is better here", "are better here"),
+    WORSE_HERE: ("is worse here", "are worse here"),
 }
 """Verdict → what one recipe with it does, and several."""
 
@@ -195,17 +198,47 @@ def comparison_answer(shown: Sequence[Treatment]) -> Answer:
 def _sentence(treatment: Treatment) -> str:
     """What becomes of a treated recipe, by how much, how much sooner, and what to do."""
     contrast, comparison, decisive = treatment.contrast, treatment.comparison, treatment.decisive
+    if contrast.is_of_one_size and not treatment.is_checked:
+        return f"{_at_one_size(treatment)} {_advice(treatment)}"
     text = VERDICT_STYLES[treatment.verdict][1].format(contrast.treated)
     if decisive.difference.value is not None:
         where = f" at {name_size(decisive.size)}" if decisive.size else ""
         level = format_level(comparison.level) + " together" * (len(comparison.contrasts) > 1)
         difference = beside(_percent(decisive.difference, f"{level}: "))
-        basis = "forecast" if decisive.is_forecast else "measured" if decisive.size else SIZE_MEAN
+        basis = (
+            "forecast" if decisive.is_forecast else SIZE_MEAN if decisive.is_mean else "measured"
+        )
         text += f"{where}: {difference} in loss against {comparison.plain}, {basis}"
     first = contrast.by_size[0] if treatment.verdict == FADES else None
     before = f"it was {_short(first)} at {name_size(first.size)}" if first else ""
     text = "; ".join(filter(None, [text, before, _share(treatment)]))
     return " ".join(filter(None, [f"{text}.", _sooner(treatment), _advice(treatment)]))
+
+
+def _at_one_size(treatment: Treatment) -> str:
+    """What a treated recipe does at the only size, and how large the noise is there."""
+    contrast, comparison, row = treatment.contrast, treatment.comparison, treatment.decisive
+    name, verdict, level = contrast.treated, treatment.verdict, format_level(comparison.level)
+    level += " together" * (len(comparison.contrasts) > 1)
+    here = f"here ({name_size(row.size)})" if row.size else "here"
+    text = f"{VERDICT_STYLES[verdict][1].format(name)} {here}"
+    if verdict == UNDECIDED:
+        text = f"Undecided whether {name} is better {here}"
+        if "at_target" in contrast.refusals:
+            text = f"Undecided whether {name} survives at {name_size(comparison.target)}"
+    if verdict in (BETTER_HERE, WORSE_HERE):
+        size = -row.difference if verdict == BETTER_HERE else row.difference
+        text += f" by {beside(_percent(size, f'{level}: ')).lstrip('+')} of the loss of "
+        text += comparison.plain
+    elif row.difference.value is not None:
+        text += f": {beside(_percent(row.difference, f'{level}: '))} in loss against "
+        text += comparison.plain
+        text += f" at {name_size(row.size)}" * ("at_target" in contrast.refusals)
+    if contrast.noise is not None:
+        assumed = "assumed " * row.is_by_law
+        text += f", {assumed}noise {format_percent(contrast.noise, digits=2, signed=False)}"
+    text += "; nothing is known of larger sizes"
+    return "; ".join(filter(None, [text, _share(treatment)])) + "."
 
 
 def _decisive_difference(treatment: Treatment) -> str:
@@ -217,11 +250,10 @@ def _decisive_difference(treatment: Treatment) -> str:
 
 
 def _basis_and_size(difference: SizeDifference) -> str:
-    if not difference.size:
+    if difference.is_mean:
         return SIZE_MEAN
-    return (
-        f"{'forecast' if difference.is_forecast else 'measured'} at {name_size(difference.size)}"
-    )
+    basis = "forecast" if difference.is_forecast else "measured"
+    return f"{basis} at {name_size(difference.size)}" if difference.size else basis
 
 
 def _share(treatment: Treatment) -> str:
@@ -245,13 +277,15 @@ def _sooner(treatment: Treatment) -> str:
 def _next_runs(runs: NextRuns) -> str:
     """The cheapest runs that would decide."""
     n = f"{runs.n_seeds} runs" if runs.n_seeds > 1 else "one run"
-    text = f"Next: {n} of each recipe at {name_size(runs.size)}"
+    text = f"Next: {n} of each recipe" + f" at {name_size(runs.size)}" * bool(runs.size)
+    if runs.chance is None:
+        return f"{text}: {runs.why}."
     if runs.cost is not None:
         share = f"{format_percent(runs.cost, digits=2, signed=False)} of"
         cost = f"{format_quantity(runs.cost, digits=2)} times" if runs.cost > 1.5 else share
-        text += f", at {cost} the cost of one at the target"
+        text += f", at {cost} the cost of one at the target,"
     chance = format_percent(runs.chance, digits=1, signed=False)
-    return f"{text}, would decide with a probability of {chance}."
+    return f"{text} would decide with a probability of {chance}."
 
 
 def _counted(shown: Sequence[Treatment]) -> str:
@@ -338,9 +372,9 @@ def verdicts_table(shown: Sequence[Treatment]) -> Table:
         decisive = treatment.decisive
         if decisive.difference.value is None:
             return "unknown"
-        where = name_size(decisive.size) if decisive.size else SIZE_MEAN
+        where = SIZE_MEAN if decisive.is_mean else name_size(decisive.size)
         basis = "forecast" if decisive.is_forecast else _pairs(decisive)
-        return over(_percent(decisive.difference), f"{where}, {basis}")
+        return over(_percent(decisive.difference), ", ".join(filter(None, [where, basis])))
 
     plain = {treatment.comparison.plain for treatment in shown}
     against = plain.pop() if len(plain) == 1 else "the plain recipe"
@@ -363,9 +397,9 @@ def _advice(treatment: Treatment) -> str:
     contrast, verdict = treatment.contrast, treatment.verdict
     if treatment.holds is False:
         return "The forecast did not hold: use the measured difference, and none beyond it."
+    if verdict in (UNDECIDED, BETTER_HERE) and contrast.next_runs:
+        return _next_runs(contrast.next_runs)
     if verdict == UNDECIDED:
-        if contrast.next_runs:
-            return _next_runs(contrast.next_runs)
         why = contrast.refusals.get("at_target") or contrast.refusals.get("mean")
         return f"{why[0].upper()}{why[1:]}" if why else "Add seeds or sizes to both sweeps."
     speeds = [speed.factor.ci for speed in contrast.speeds if speed.is_forecast]
@@ -373,6 +407,8 @@ def _advice(treatment: Treatment) -> str:
         if any(ends.lower is not None and ends.lower > 1 for ends in speeds):
             return "Choose by cost: its loss is higher at one size, but it gets there sooner."
         return "Do not use it."
+    if verdict == WORSE_HERE:
+        return "Leave it out, unless it is for larger sizes."
     if verdict == FADES:
         return "Use it up to the measured sizes at most."
     if verdict == NO_DIFFERENCE:
@@ -426,7 +462,8 @@ def _seal(finding: GroupFindings) -> Paragraph:
 
 def _tables(comparison: Comparison) -> list[Table]:
     """The numbers of a comparison: mean differences, exponents of the best values, costs."""
-    column, costs = comparison.columns[0], comparison.costs
+    column, costs = next(iter(comparison.columns), ""), comparison.costs
+    where = f" at {name_size(comparison.target)}" if comparison.target else ""
     is_stated = comparison.flops_per_second is not None and all(c.flops is not None for c in costs)
     hours = "GPU-hours" if is_stated else "hours (wall-clock)"
     price = comparison.price
@@ -454,7 +491,7 @@ def _tables(comparison: Comparison) -> list[Table]:
             },
         ),
         tabulated(
-            f"Cost of one run at {name_size(comparison.target)}",
+            f"Cost of one run{where}",
             [c for c in costs if any(v is not None for v in (c.flops, c.gpu_hours, c.money))],
             {
                 "recipe": lambda cost: cost.arm,
@@ -505,7 +542,7 @@ def sizes_table(comparison: Comparison) -> Table:
 
 
 def _loss(measure: Measure) -> str:
-    """A loss above its interval, alone where nothing tells one."""
+    """A loss above its interval; alone where it has none."""
     if measure.value is not None and measure.ci == Interval():
         return format_given(rounded(measure.value, 6))
     return measured(measure)

@@ -1,7 +1,7 @@
 """The tuned log loss of each seed at each size of an arm, at the optimum that a forecast states.
 
 The mean over the seeds of a size is the loss of its `Optimum`, so that a comparison and a forecast
-state the same loss. The seeds scatter about it by what their mean errs by (`losses_by_seed` of
+state the same loss. The seeds scatter about it by the error of their mean (`losses_by_seed` of
 `extrap.fitting.surface`).
 """
 
@@ -22,6 +22,7 @@ from extrap.fitting.surface.fitted_sizes import (
 from extrap.fitting.surface.optimum_law import slope_draws
 from extrap.records import WITHOUT_SEED, Interval, Measure, Optimum, Runs
 from extrap.records.flags import Flag
+from extrap.records.runs import ONLY_SIZE
 
 Key = tuple[float, ...]
 """A size, one number per size column."""
@@ -113,12 +114,12 @@ def _edge_flags(name: str, optima: Sequence[Optimum]) -> list[Flag]:
         (False, "that of the best run"),
     ):
         sizes = [
-            ", ".join(f"{column} {value:g}" for column, value in optimum.size.items())
+            ", ".join(f"{c} {value:g}" for c, value in optimum.size.items() if c != ONLY_SIZE)
             for optimum in optima
             if not optimum.bracketed and (optimum.loss is not None) == is_inferred
         ]
         if sizes:
-            where = f"no optimum of {name} is bracketed at {'; '.join(sizes)}"
+            where = f"no optimum of {name} is bracketed" + f" at {'; '.join(sizes)}" * any(sizes)
             flags.append(Flag("edge", f"{where}, so its loss is {origin}; extend the grid."))
     return flags
 

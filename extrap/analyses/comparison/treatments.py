@@ -158,11 +158,12 @@ class Treatment:
     @property
     def is_checked(self) -> bool:
         """Whether a difference with its interval was measured at the target afterwards."""
-        return self.check is not None and self.check.decisive.difference.value is not None
+        row = None if self.check is None else self.check.decisive
+        return row is not None and row.difference.value is not None and not row.is_by_law
 
     @property
     def holds(self) -> bool | None:
-        """Whether the forecast held at the target; None where that cannot be told."""
+        """Whether the forecast held at the target; None where that is unknown."""
         if self.check is None or self.contrast.at_target is None:
             return None
         return agrees(self.check.decisive.difference, self.contrast.at_target.difference)

@@ -9,7 +9,6 @@ import pandas as pd
 from extrap import Runs, StudySpec, TunedRange, Workload
 from extrap.analyses.comparison import (
     ArmCost,
-    ArmLaw,
     Comparison,
     ComparisonStudy,
     Contrast,
@@ -37,13 +36,6 @@ def sweep(arm):
     rows = [(w, lr, s, true_loss(arm, w, s) * (1.0 if lr == 0.02 else 1.1)) for w, lr, s in cells]
     frame = pd.DataFrame(rows, columns=["width", "lr", "seed", "loss"])
     return Runs.from_frame(frame, sizes=("width",), tuned=("lr",), source="made")
-
-
-def law(arm):
-    factor, exponent = FACTORS[arm], EXPONENTS[arm]
-    return ArmLaw(
-        floor=0.4 * factor, scales=(factor,), exponents=(exponent,), reference={"width": 16.0}
-    )
 
 
 def difference(arm, width, *, is_forecast=False):
@@ -104,7 +96,6 @@ COMPARISON = Comparison(
     columns=("width",),
     target={"width": TARGET},
     level=0.95,
-    laws={name: law(name) for name in EXPONENTS if name != "lost"},
     tuned_exponents={"lr": {"plain": measured(-0.4, 0.05)}},
     costs=tuple(
         ArmCost(arm=name, flops=3e15, gpu_hours=None if name == "lost" else 1.5, money=3.0)

@@ -1,9 +1,7 @@
-"""The runs of recipes, and what is asked of them before they are compared."""
+"""The runs of several recipes, read alike, and what is asked of them before they are compared."""
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -11,12 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from extrap.analyses.comparison.arm_table import ArmTable
 from extrap.errors import DataError, argument
-from extrap.fitting.designs import LEAST_SIZES_OF_LAW
 from extrap.reading.columns import find_column
 from extrap.reading.mixtures import refuse_mixtures
-from extrap.reading.names import RATE_NAMES
+from extrap.reading.names import EVALUATION_COLUMN, RATE_NAMES
 from extrap.reading.reader import as_runs, request_fields_of
 from extrap.records import WITHOUT_SEED, Runs, condition_text
 from extrap.records.notes import (
@@ -30,17 +26,9 @@ from extrap.records.notes import (
 
 LOSS_RANGE = (1e-50, 1e50)
 """Losses beyond these are of a broken unit, and their squares and ratios beyond floats."""
-UNIT_MATCH_LOG_RATIO = 0.04
-"""Log ratio within which losses of all sizes look like one loss in two units."""
-MIN_LOG_PERPLEXITY = 1e-9
-"""Smaller log losses are raised to it before their logarithm is taken."""
-EVALUATION_COLUMN = re.compile(
-    r"(^|_)(eval|val|valid|validation|test)_?(data|dataset|set|split)$|(^|_)(tokenizer|vocab)(_|$)"
-)
-"""Names of columns that say what a loss was measured on."""
 
 
-def read_arms(
+def read_recipes(
     arms: Any, by: str | None = None, columns: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, Runs]:
     """The runs of each recipe; what the columns of the first are holds for the others.
@@ -55,7 +43,9 @@ def read_arms(
         DataError: As `extrap.read_runs`; or a run has no name of a recipe.
     """
     if by is not None:
-        return _split(as_runs(arms, {"conditions": by, **columns}, may_mix=True), by)
+        return _split(
+            as_runs(arms, {"conditions": by, **columns}, may_mix=True, may_be_one_size=True), by
+        )
     if not isinstance(arms, Mapping):
         raise TypeError(
             'recipes are given by name, as in {"plain": runs, "treated": others}, got '
@@ -65,7 +55,7 @@ def read_arms(
     read: dict[str, Runs] = {}
     request_fields: dict[str, Any] = {}
     for name, source in arms.items():
-        read[name] = as_runs(source, columns, may_mix=True, **request_fields)
+        read[name] = as_runs(source, columns, may_mix=True, may_be_one_size=True, **request_fields)
         request_fields = request_fields_of(read[name])
     return read
 
@@ -95,7 +85,7 @@ def _split(runs: Runs, by: str) -> dict[str, Runs]:
     }
 
 
-def check_arms(
+def check_recipes(
     arms: Mapping[str, Runs], measured: Iterable[str] = ()
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Refuse recipes that cannot be compared.
@@ -159,32 +149,6 @@ def _check_alike(arms: Mapping[str, Runs]) -> None:
             )
 
 
-def check_units(table: ArmTable, plain: str, treated: str) -> None:
-    """Refuse losses that are as far apart as one loss in two units, at three sizes or more.
-
-    Args:
-        table: Tuned log losses of both.
-        plain: Name of the plain recipe.
-        treated: Name of the treated one.
-
-    Raises:
-        DataError: They look like bits and nats, or like a perplexity and a log loss.
-    """
-    if len(table.keys) < LEAST_SIZES_OF_LAW:
-        return
-    larger, smaller = table.means.max(axis=0), table.means.min(axis=0)
-    off = {
-        "bits and nats": larger - smaller + math.log(math.log(2)),
-        "perplexities and log losses": np.log(larger.clip(MIN_LOG_PERPLEXITY)) - smaller,
-    }
-    for units, by_size in off.items():
-        if (np.abs(by_size) < UNIT_MATCH_LOG_RATIO).all():
-            raise DataError(
-                f"recipes need losses in one unit, those of {plain!r} and {treated!r} differ as "
-                f"{units} do; convert one."
-            )
-
-
 def rates_at(runs: Runs, size: Mapping[str, float]) -> int | None:
     """How many learning rates the complete runs of a size have; None without such a column."""
     frame = runs.of_stage("tune").complete().to_frame()
@@ -234,7 +198,7 @@ def _has(frame: pd.DataFrame, arguments: Mapping[str, Any]) -> bool:
     return bool(is_there.any())
 
 
-def without_copies(arms: Mapping[str, Runs]) -> tuple[dict[str, Runs], list[str]]:
+def without_copied_rows(arms: Mapping[str, Runs]) -> tuple[dict[str, Runs], list[str]]:
     """Recipes whose copied rows count once, and notes that say so.
 
     Copies that have a seed are averaged with their original and change nothing; without one each

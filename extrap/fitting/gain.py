@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,9 +29,10 @@ GAIN_SD = 0.1
 """Prior standard deviation of the gain at the smallest size."""
 BEND_SDS = {0.0: 0.85, 0.001: 0.07, 0.003: 0.06, 0.01: 0.02}
 """Standard deviations of the change of the slope over a doubling → their prior probabilities."""
-USUAL_GAIN = 0.03
-"""The prior widens in proportion where a gain is larger."""
-SCATTER, SCATTER_DOF = 0.0015, 2.0
+USUAL_GAIN, LARGE_BEND_SD = 0.03, 0.0002
+"""The prior widens in proportion where a gain is larger; the slope then changes by at least the
+second, for each time that it is larger."""
+SCATTER, SCATTER_DOF = 0.0015, 1.5
 """Standard deviation of the log ratio of a pair of runs, and its worth in degrees of freedom."""
 SCATTER_GRID = np.geomspace(0.0003, 0.05, 16)
 """Grid on which it is averaged."""
@@ -43,31 +44,37 @@ MIN_WEIGHT = 1e-5
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pairs:
-    """Gains at some sizes, smallest first.
+    """Gains at some sizes.
 
     Attributes:
-        doublings: log2 of each size over the smallest one, shape (n,).
+        columns: Size columns of the law.
+        sizes: The sizes in these, shape (n, n_columns).
         gains: Mean `ln(L_base / L_variant)` there, shape (n,).
         n_pairs: Pairs of runs behind each, shape (n,).
         squares: Sum of squares of pairs about the means of their sizes.
         dof: Degrees of freedom behind that.
         variances: Further variance of each gain, shape (n,); none by default.
-        smallest: The smallest size, in the first size column.
     """
 
-    doublings: Sequence[float]
+    columns: Sequence[str]
+    sizes: Sequence[Sequence[float]]
     gains: Sequence[float]
     n_pairs: Sequence[float]
     squares: float = 0.0
     dof: float = 0.0
     variances: Sequence[float] = ()
-    smallest: float = 1.0
 
-    def with_one(self, doublings: float, gain: float, scatter: float, n: int) -> Pairs:
+    @property
+    def doublings(self) -> Array:
+        """log2 of each size over the smallest one in each column, shape (n, n_columns)."""
+        logs = np.log2(np.array(self.sizes, dtype=float))
+        return np.asarray(logs - logs.min(axis=0))
+
+    def with_one(self, size: Mapping[str, float], gain: float, scatter: float, n: int) -> Pairs:
         """With the mean of n more pairs at one size, which scatter as expected."""
         return replace(
             self,
-            doublings=(*self.doublings, doublings),
+            sizes=(*self.sizes, [size[column] for column in self.columns]),
             gains=(*self.gains, gain),
             n_pairs=(*self.n_pairs, n),
             squares=self.squares + (n - 1) * scatter**2,
@@ -78,9 +85,10 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GainLaw:
-    """Mixture over j of `g(u) = a_j + b_j (1 − 2^(−k_j u)) / k_j`, u doublings from the smallest.
+    """Mixture of `g(u) = a + Σ_j b_j (1 − 2^(−k u_j)) / k`, u_j doublings from the smallest.
 
-    Beyond the largest size the slope wanders with standard deviation s_j a doubling.
+    Beyond the largest size in a column the slope there wanders with standard deviation s a
+    doubling.
 
     Attributes:
         pairs: What it was fitted to.
@@ -88,8 +96,8 @@ class GainLaw:
         rates: k, shape (n,).
         bends: s, shape (n,).
         scatters: Standard deviation of the log ratio of a pair of runs, shape (n,).
-        means: Of a and b, shape (n, 2).
-        covariances: Shape (n, 2, 2).
+        means: Of a and b, shape (n, 1 + n_columns).
+        covariances: Shape (n, 1 + n_columns, 1 + n_columns).
     """
 
     pairs: Pairs
@@ -101,30 +109,25 @@ class GainLaw:
     covariances: Array
 
     @property
-    def largest(self) -> float:
-        """Doublings of the largest size from the smallest."""
-        return max(self.pairs.doublings)
-
-    def doublings(self, size: float) -> float:
-        """Doublings from the smallest size to a size of the first size column."""
-        return math.log2(size / self.pairs.smallest)
-
-    @property
     def scatter(self) -> float:
         """Root mean square of the standard deviations of a pair."""
         return float(np.sqrt(self.weights @ self.scatters**2))
 
-    def predict(self, doublings: float) -> NormalMixture:
-        """The gain so many doublings from the smallest size, in log loss."""
-        design = np.column_stack([np.ones(len(self.rates)), _progress(doublings, self.rates)])
+    def predict(self, size: Mapping[str, float]) -> NormalMixture:
+        """The gain at a size, in log loss."""
+        pairs = self.pairs
+        logs = np.log2([size[column] for column in pairs.columns])
+        doublings = logs - np.log2(np.min(pairs.sizes, axis=0))
+        design = _design(doublings[None], self.rates)[:, 0]
         variance = np.einsum("ni,nij,nj->n", design, self.covariances, design)
-        variance += self.bends**2 * abs(doublings - self.largest) ** 3 / 3
+        off = np.abs(doublings - pairs.doublings.max(axis=0))
+        variance += self.bends**2 * float((off**3).sum()) / 3
         means = (design * self.means).sum(axis=1)
         return NormalMixture(weights=self.weights, means=means, sds=np.sqrt(variance))
 
-    def runs_at(self, doublings: float, n: int) -> NormalMixture:
+    def runs_at(self, size: Mapping[str, float], n: int) -> NormalMixture:
         """The mean gain that n new pairs of runs there would show, in log loss."""
-        gain = self.predict(doublings)
+        gain = self.predict(size)
         return replace(gain, sds=np.hypot(gain.sds, self.scatters / np.sqrt(n)))
 
 
@@ -145,20 +148,24 @@ def fit_gain(pairs: Pairs) -> GainLaw:
         and 7.4 (averaging by evidence). Wahba (1978), Improper priors, spline smoothing and the
         problem of guarding against model errors, J. R. Stat. Soc. B 40 (a slope that wanders).
     """
-    u, d = np.asarray(pairs.doublings, dtype=float), np.asarray(pairs.gains, dtype=float)
+    u, d = pairs.doublings, np.asarray(pairs.gains, dtype=float)
     times = max(1.0, float(np.abs(d).max()) / USUAL_GAIN)
     grid = itertools.product(
         DECAY_RATES, PER_DOUBLING.items(), BEND_SDS.items(), SCATTER_GRID.tolist()
     )
     rate, change, p, bend, q, scatter = np.array([(k, *b, *s, sd) for k, b, s, sd in grid]).T
-    change, bend, chance = times * change, times * bend, p * q
-    prior = np.zeros((len(rate), 2, 2))
-    prior[:, 0, 0], prior[:, 1, 1] = (times * GAIN_SD) ** 2, change**2
-    design = np.stack([np.ones((len(rate), len(u))), _progress(u, rate[:, None])], axis=2)
+    share = times / math.sqrt(u.shape[1])  # sizes that grow in all columns change as in one
+    change, chance = share * change, p * q
+    bend = np.maximum(share * bend, LARGE_BEND_SD * (times - 1))
+    design = _design(u, rate)
+    prior = np.zeros((len(rate), design.shape[2], design.shape[2]))
+    prior[:, 0, 0] = (times * GAIN_SD) ** 2
+    for j in range(1, design.shape[2]):
+        prior[:, j, j] = change**2
     n = np.asarray(pairs.n_pairs, dtype=float)
     shared = SEED_VARIANCE_RATIO / np.maximum.outer(n, n)  # sizes have the first seeds in common
     errors = scatter[:, None, None] ** 2 * (np.diag(1 / n) + shared)
-    errors = errors + bend[:, None, None] ** 2 * _wandering(u.max() - u)
+    errors = errors + bend[:, None, None] ** 2 * _wandering(u.max(axis=0) - u)
     errors = errors + np.diag(pairs.variances if pairs.variances else np.zeros(len(u)))
     across = design @ prior
     root = np.linalg.cholesky(across @ design.swapaxes(1, 2) + errors)
@@ -181,14 +188,18 @@ def fit_gain(pairs: Pairs) -> GainLaw:
     )
 
 
-def _progress(doublings: Array | float, rates: Array) -> Array:
-    """`(1 − 2^(−k u)) / k`, and u where k is 0."""
+def _design(doublings: Array, rates: Array) -> Array:
+    """1 and `(1 − 2^(−k u)) / k`, u where k is 0, shape (n_rates, n_sizes, 1 + n_columns)."""
+    rates = rates[:, None, None]
     safe = np.where(rates == 0, 1.0, rates)
     fading = -np.expm1(-np.log(2) * safe * doublings) / safe
-    return np.asarray(np.where(rates == 0, doublings, fading))
+    progress = np.where(rates == 0, doublings, fading)
+    return np.concatenate([np.ones_like(progress[..., :1]), progress], axis=2)
 
 
 def _wandering(distances: Array) -> Array:
-    """Covariances of the integral of a Brownian motion at distances from its start."""
-    near, far = (of.outer(distances, distances) for of in (np.minimum, np.maximum))
-    return np.asarray(near**2 * (3 * far - near) / 6)
+    """Covariances of integrals of Brownian motions, one a column, at distances (n, n_columns)."""
+    near, far = (of.outer(distances.T, distances.T) for of in (np.minimum, np.maximum))
+    columns = np.arange(distances.shape[1])
+    near, far = near[columns, :, columns], far[columns, :, columns]
+    return np.asarray((near**2 * (3 * far - near)).sum(axis=0) / 6)

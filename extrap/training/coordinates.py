@@ -89,7 +89,8 @@ class FactoryModels:
             raise ValueError(
                 f"a coordinate check needs a batch, got none; give {argument('batch', ...)}."
             )
-        self._factory, self._device = factory, torch.device(device)
+        # an empty tensor begins CUDA, whose random state is kept from then on
+        self._factory, self._device = factory, torch.empty(0, device=device).device
         self._batch: Callable[[int], Any] = batch if callable(batch) else lambda step: batch
         self._loss = loss or _default_loss
         self._make_optimizer = make_optimizer or (
@@ -190,7 +191,8 @@ class StudyModels:
             optimizer=recipe.optimizer,
         )
         by_name, groups = {"adam": "Adam", "adamw": "AdamW", "muon": "Muon", "sgd": "SGD"}, {}
-        models = [workload.build(size).to(self._device) for _ in cells]
+        with random_state(0):
+            models = [workload.build(size).to(self._device) for _ in cells]
         for name, group in read_groups(models[0], ()).items():
             groups[name] = group._replace(
                 optimizer=by_name[recipe.optimizer],

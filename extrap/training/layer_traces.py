@@ -250,7 +250,7 @@ def random_state(seed: int) -> Iterator[None]:
     """Within the block all generators start from a seed; afterwards they are as before."""
     python, of_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
     try:
-        with torch.random.fork_rng(range(torch.cuda.device_count())):
+        with torch.random.fork_rng(range(len(torch.cuda.default_generators))):
             random.seed(seed)
             np.random.seed(seed)  # noqa: NPY002
             torch.manual_seed(seed)

@@ -151,11 +151,23 @@ def test_bad_input_is_refused_in_one_line(options, error, message):
 def test_the_caller_s_random_state_is_as_before():
     before = torch.get_rng_state(), np.random.get_state()[1].tolist()  # noqa: NPY002
     measured()
+    StudyModels(SPEC, "cpu").measure(16, 0.01, 1, (0,))
     with pytest.raises(DataError):
         measured(lr=1e30, steps=3)
     after = torch.get_rng_state(), np.random.get_state()[1].tolist()  # noqa: NPY002
     assert torch.equal(before[0], after[0])
     assert before[1] == after[1]
+
+
+@pytest.mark.gpu
+def test_a_gpu_measures_what_the_processor_does(device):
+    here, there = (
+        FactoryModels(mlp, BATCH, None, None, name).measure(32, 0.01, 2, (0,))[0].traces
+        for name in ("cpu", str(device))
+    )
+    assert list(here) == list(there)
+    assert there["2"].updates[-1] > 0
+    assert there["model"].outputs == pytest.approx(here["model"].outputs, rel=1e-3)
 
 
 def test_runs_of_a_sweep_fall_at_a_good_rate():

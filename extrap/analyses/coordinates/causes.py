@@ -9,8 +9,8 @@ import numpy as np
 
 from extrap.analyses.coordinates.slopes import (
     GROWS,
-    UNBOUNDED,
     STABLE_SLOPE,
+    UNBOUNDED,
     VANISHES,
     Coordinate,
 )

@@ -9,7 +9,6 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -97,15 +96,12 @@ class FactoryModels:
             lambda m, lr: torch.optim.Adam(m.parameters(), lr)
         )
 
-    def measure(self, width: int, lr: float, steps: int, seeds: Sequence[int]) -> list[Measured]:
-        """The layers before and after each of some updates on one batch, one per seed."""
-        return [self._measure(width, lr, steps, seed) for seed in seeds]
-
-    def _measure(self, width: int, lr: float, steps: int, seed: int) -> Measured:
+    def measure(self, width: int, lr: float, steps: int, seed: int) -> Measured:
+        """The layers before and after each of some updates on one batch."""
         with random_state(seed):
             model, optimizers = self._build(width, lr)
             groups, batch = read_groups(model, optimizers), _on(self._device, self._batch(0))
-            recorder = Recorder(model, {n for n, g in groups.items() if g.is_orthogonal}, seed)
+            recorder = Recorder(model, _orthogonal(groups), seed)
             recorder.record(lambda: self._loss(model, batch))
             for _ in range(steps):
                 loss = self._update(model, optimizers, batch)
@@ -174,14 +170,14 @@ class StudyModels:
         self.parametrization, self.widths = spec.recipe.parametrization, spec.sizes[WIDTH_COLUMN]
         self._workload, self._device = load_workload(spec.workload), torch.device(device)
 
-    def measure(self, width: int, lr: float, steps: int, seeds: Sequence[int]) -> list[Measured]:
+    def measure(self, width: int, lr: float, steps: int, seed: int) -> Measured:
         """As of a factory; the outputs are those of held-out examples."""
         workload, spec = self._workload, self.spec
         recipe = replace(spec.recipe, steps=steps, schedule="constant", warmup=0.0, n_evals=1)
         size = {column: min(values) for column, values in spec.sizes.items()}
         size[WIDTH_COLUMN] = width
         size.pop("tokens", None)
-        cells = tuple(Cell.of(size, {"lr": lr}, seed) for seed in seeds)
+        cells = (Cell.of(size, {"lr": lr}, seed),)
         stack = Stack(Pack(workload=workload, size=size, recipe=recipe, cells=cells), self._device)
         rules = width_rules(
             workload.build,
@@ -190,31 +186,32 @@ class StudyModels:
             base_width=recipe.base_width,
             optimizer=recipe.optimizer,
         )
-        by_name, groups = {"adam": "Adam", "adamw": "AdamW", "muon": "Muon", "sgd": "SGD"}, {}
-        with random_state(0):
-            models = [workload.build(size).to(self._device) for _ in cells]
-        for name, group in read_groups(models[0], ()).items():
+        with random_state(seed):
+            model = workload.build(size).to(self._device)
+        names, groups = {"adam": "Adam", "adamw": "AdamW", "muon": "Muon", "sgd": "SGD"}, {}
+        for name, group in read_groups(model, ()).items():
+            is_matrix = is_orthogonalized(rules[name].role, len(group.shape))
             groups[name] = group._replace(
-                optimizer=by_name[recipe.optimizer],
+                optimizer=names[recipe.optimizer],
                 rate=lr * rules[name].rate,
                 # decay of ours goes with the rate of the run, whatever a rule makes of it
                 decay=0.0 if recipe.optimizer == "adam" else lr * recipe.weight_decay,
-                is_orthogonal=recipe.optimizer == "muon"
-                and is_orthogonalized(rules[name].role, len(group.shape)),
+                is_orthogonal=recipe.optimizer == "muon" and is_matrix,
             )
-        orthogonal = {name for name, group in groups.items() if group.is_orthogonal}
         batch = tuple(t[:CHECK_EXAMPLES].to(self._device) for t in workload.validation)
-        recorders: list[Recorder] = []
-        for step in range(recipe.n_updates + 1):
-            if step:
-                stack.advance(step - 1, step)
-            parameters = stack.parameters()
-            for i, model in enumerate(models):
-                model.load_state_dict({n: p[i] for n, p in parameters.items()}, strict=False)
-                if not step:
-                    recorders.append(Recorder(model, orthogonal, seeds[i]))
-                recorders[i].record(partial(workload.loss, model, batch))
-        return [Measured(recorder.traces, groups) for recorder in recorders]
+
+        def load() -> None:
+            parameters = {name: p[0] for name, p in stack.parameters().items()}
+            model.load_state_dict(parameters, strict=False)  # it may have constants of its own
+
+        load()
+        recorder = Recorder(model, _orthogonal(groups), seed)
+        recorder.record(lambda: workload.loss(model, batch))
+        for step in range(recipe.n_updates):
+            stack.advance(step, step + 1)
+            load()
+            recorder.record(lambda: workload.loss(model, batch))
+        return Measured(recorder.traces, groups)
 
     def sweep(
         self, widths: Sequence[int], steps: int, seeds: tuple[int, ...]
@@ -258,6 +255,10 @@ def read_groups(model: nn.Module, optimizers: Sequence[Any]) -> dict[str, Group]
         )
         for name, p in model.named_parameters()
     }
+
+
+def _orthogonal(groups: Mapping[str, Group]) -> set[str]:
+    return {name for name, group in groups.items() if group.is_orthogonal}
 
 
 def _default_loss(model: nn.Module, batch: Any) -> torch.Tensor:

@@ -26,7 +26,7 @@ def mlp(width):
 
 def measured(factory=mlp, batch=BATCH, *, make_optimizer=None, loss=None, lr=0.01, steps=1):
     models = FactoryModels(factory, batch, make_optimizer, loss, "cpu")
-    return models.measure(8, lr, steps, (0,))[0]
+    return models.measure(8, lr, steps, 0)
 
 
 def test_a_step_of_sgd_changes_the_readout_as_its_gradient_says():
@@ -151,7 +151,7 @@ def test_bad_input_is_refused_in_one_line(options, error, message):
 def test_the_caller_s_random_state_is_as_before():
     before = torch.get_rng_state(), np.random.get_state()[1].tolist()  # noqa: NPY002
     measured()
-    StudyModels(SPEC, "cpu").measure(16, 0.01, 1, (0,))
+    StudyModels(SPEC, "cpu").measure(16, 0.01, 1, 0)
     with pytest.raises(DataError):
         measured(lr=1e30, steps=3)
     after = torch.get_rng_state(), np.random.get_state()[1].tolist()  # noqa: NPY002
@@ -162,7 +162,7 @@ def test_the_caller_s_random_state_is_as_before():
 @pytest.mark.gpu
 def test_a_gpu_measures_what_the_processor_does(device):
     here, there = (
-        FactoryModels(mlp, BATCH, None, None, name).measure(32, 0.01, 2, (0,))[0].traces
+        FactoryModels(mlp, BATCH, None, None, name).measure(32, 0.01, 2, 0).traces
         for name in ("cpu", str(device))
     )
     assert list(here) == list(there)
@@ -184,7 +184,7 @@ def test_models_of_a_study_are_those_it_trains(optimizer):
         base_width=16, parametrization="mup", optimizer=optimizer, weight_decay=0.1, steps=50
     )
     models = StudyModels(replace(SPEC, recipe=recipe), "cpu")
-    one, other = models.measure(32, 0.01, 2, (0, 1))
+    one, other = (models.measure(32, 0.01, 2, seed) for seed in (0, 1))
     assert list(one.traces)[:1] == ["embedding"]
     assert len(one.traces["model"].changes) == 3
     assert one.traces["embedding"].outputs != other.traces["embedding"].outputs

@@ -164,6 +164,7 @@ def test_hooks_modes_buffers_and_random_states_are_as_before(fails):
 
     model = Written(forward, norm=nn.BatchNorm1d(5), drop=nn.Dropout(0.5)).train()
     model.drop.eval()
+    torch.rand(3)
     states = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()  # noqa: NPY002
     recorder = Recorder(model, (), seed=0)
     if fails:

@@ -121,7 +121,7 @@ def coordinate_check(
     if lr is not None:
         require(0 <= lr < math.inf, f"{argument('lr')} must be at least 0 and finite", float(lr))
     rate, tried = float(source.lr if lr is None else lr), tuple(seeds or source.seeds)
-    measured = [source.measure(width, rate, steps, tried) for width in chosen]
+    measured = [[source.measure(width, rate, steps, s) for s in tried] for width in chosen]
     layers = tuple(
         coordinate_of(name, [[m.traces.get(name) for m in row] for row in measured], chosen)
         for name in measured[0][0].traces

@@ -99,8 +99,8 @@ class FactoryModels:
     def measure(self, width: int, lr: float, steps: int, seed: int) -> Measured:
         """The layers before and after each of some updates on one batch."""
         with random_state(seed):
-            model, optimizers = self._build(width, lr)
-            groups, batch = read_groups(model, optimizers), _on(self._device, self._batch(0))
+            model, optimizers, groups = self._build(width, lr)
+            batch = _on(self._device, self._batch(0))
             recorder = Recorder(model, _orthogonal(groups), seed)
             recorder.record(lambda: self._loss(model, batch))
             for _ in range(steps):
@@ -120,7 +120,7 @@ class FactoryModels:
 
         def train(size: Mapping[str, float], tuned: Mapping[str, float], seed: int) -> float:
             with random_state(seed):
-                model, optimizers = self._build(int(size[WIDTH_COLUMN]), tuned["lr"])
+                model, optimizers, _ = self._build(int(size[WIDTH_COLUMN]), tuned["lr"])
                 losses = [
                     self._update(model, optimizers, _on(self._device, self._batch(step)))
                     for step in range(steps)
@@ -132,18 +132,19 @@ class FactoryModels:
         spec = StudySpec(name="transfer", question=question, sizes=sizes, tune=any_rates)
         return replace(spec, seeds=seeds), train
 
-    def _build(self, width: int, lr: float) -> tuple[nn.Module, list[Any]]:
+    def _build(self, width: int, lr: float) -> tuple[nn.Module, list[Any], dict[str, Group]]:
         try:
-            model = self._factory(width)
-            model = model.to(self._device)
-            optimizers = self._make_optimizer(model, lr)
+            model = self._factory(width).to(self._device)
+            one_or_more = self._make_optimizer(model, lr)
+            optimizers = (
+                list(one_or_more) if isinstance(one_or_more, list | tuple) else [one_or_more]
+            )
+            return model, optimizers, read_groups(model, optimizers)
         except Exception as error:
             raise DataError(
                 f"the model of width {width} cannot be made: {type(error).__name__}: "
                 f"{first_line(error)}; correct the factory or its optimizer."
             ) from error
-        several = optimizers if isinstance(optimizers, list | tuple) else [optimizers]
-        return model, list(several)
 
     def _update(self, model: nn.Module, optimizers: Sequence[Any], batch: Any) -> float:
         """One update; the loss before it."""

@@ -138,6 +138,7 @@ def test_sequences_of_classes_have_one_loss():
         ({"batch": None}, ValueError, "needs a batch"),
         ({"factory": lambda width: 1 / 0}, DataError, "width 8 cannot be made: ZeroDivisionError"),
         ({"factory": lambda width: None}, DataError, "width 8 cannot be made: AttributeError"),
+        ({"factory": lambda width: nn.LazyLinear(3)}, DataError, "cannot be made: RuntimeError"),
         ({"make_optimizer": lambda m, lr: 1 / 0}, DataError, "cannot be made"),
         ({"lr": 1e30, "steps": 3}, DataError, "finite, got .* at width 8"),
     ],

@@ -197,6 +197,39 @@ def test_muon_with_the_factor_of_adam_vanishes():
     assert "Muon" in checked.cause
 
 
+def test_layers_and_optimizers_of_the_package_mup_are_read_as_they_are():
+    mup = pytest.importorskip("mup")
+
+    def made(width):
+        return nn.Sequential(
+            nn.Linear(12, width), nn.ReLU(), nn.Linear(width, width), mup.MuReadout(width, 8)
+        )
+
+    def model(width):
+        return mup.set_base_shapes(made(width), made(16), delta=made(32))
+
+    def mu_adam(model, lr):
+        return mup.MuAdam(model.parameters(), lr=lr)
+
+    checked = check(model, mu_adam)
+    assert checked.is_flat
+    table = pytest.importorskip("mup.coord_check").get_coord_data(
+        {width: lambda width=width: (torch.manual_seed(0), model(width))[1] for width in WIDTHS},
+        [BATCH],
+        optimizer="adam",
+        lr=1e-3,
+        nsteps=3,
+        output_fdict={"l2": "l2"},
+        cuda=False,
+        show_progress=False,
+    )
+    hidden = table[table["module"] == "2"].sort_values(["t", "width"])["l2"].to_numpy()
+    ours = [row[0] for rows in checked.coordinates[2].outputs for row in rows]
+    assert ours == pytest.approx(hidden.tolist(), rel=1e-5)
+    broken = check(model, lambda m, lr: torch.optim.Adam(m.parameters(), lr=lr))
+    assert (broken.first, broken.is_flat) == ("2", False)
+
+
 def test_fewer_than_four_widths_have_no_verdict():
     checked = check(make_optimizer=adam(hidden=0.0), widths=WIDTHS[:3])
     assert checked.is_flat is None

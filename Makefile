@@ -103,6 +103,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 # the trainers and trackers that only the tests need
 $(TESTED): $(INSTALLED)
 	$(BIN)/pip install -q -c constraints.txt -e '.[train,dev,hf,lightning,tensorboard,wandb,mlflow,polars,yaml,postgres,cmaes,dask,ray]'
+	$(BIN)/pip install -q -c constraints.txt --no-deps mup  # its own needs are torchvision and more
 	touch $@
 else
 $(INSTALLED) $(TESTED): pyproject.toml constraints.txt

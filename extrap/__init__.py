@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from extrap.analyses.best_values import best_values
     from extrap.analyses.cascade import cascade
     from extrap.analyses.comparison import compare
+    from extrap.analyses.coordinates import coordinate_check
     from extrap.analyses.landing import Landing, judge_landing, land, save_landing
     from extrap.analyses.selection import choose_next, select
     from extrap.analyses.sweep.page import report
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
         Workload,
     )
     from extrap.study.driver import tune
-    from extrap.training import NoiseMeter, coordinate_check
+    from extrap.training import NoiseMeter
 
 __all__ = [
     "Command",
@@ -105,7 +106,7 @@ _HOMES = {
     "plan": "forecasting.planning",
     "read_runs": "reading",
     "tune": "study.driver",
-    **dict.fromkeys(("NoiseMeter", "coordinate_check"), "training"),
+    "NoiseMeter": "training",
     **dict.fromkeys(("Forecast", "forecast"), "forecasting"),
     **dict.fromkeys(("load_forecast", "save_forecast"), "forecasting.documents"),
     **dict.fromkeys(("DataError", "ExtrapError", "FitError", "StudyError"), "errors"),

@@ -25,6 +25,7 @@ PAGES.remove("docs/tutorials/own_analysis.md")  # needs a copy: tests/test_own_a
 SLOW = {
     "docs/questions.md",
     "docs/sharing.md",
+    "docs/tutorials/coordinates.md",
     "docs/tutorials/csv.md",
     "docs/tutorials/gpu_sweep.md",
     "docs/tutorials/optuna.md",

@@ -36,7 +36,8 @@ MODULES = {
     "extrap.analyses.sweep.plots": "plot_backtest",
     "extrap.analyses.sweep.verdicts": "check",
     "extrap.study.driver": "tune",
-    "extrap.training": "NoiseMeter coordinate_check",
+    "extrap.training": "NoiseMeter",
+    "extrap.analyses.coordinates": "coordinate_check",
 }
 HOMES = {name: module for module, names in MODULES.items() for name in names.split()}
 

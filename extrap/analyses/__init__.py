@@ -8,7 +8,7 @@
   training examples chosen.
 * `best_values` — the law of a table of the best value of each size.
 * `landing` — where does a run's loss end, from its log and its learning rates?
-* `coordinates` — do the outputs of layers move as far at every width?
+* `coordinates` — does every layer compute and move alike at every width?
 
 Files bear the same names in each: `spec` is what a study file says, `page` makes the blocks,
 `charts` its figures, `study` the kind of study, `command` the commands, `flags` what its flags

@@ -30,7 +30,7 @@ def open_study(
             assignment fits no field.
     """
     path = Path(path)
-    module = _module(path)
+    module = file_module(path)
     kinds = registry.kinds()
     other_kinds = {name: kind.record for name, kind in Kind.by_symbol.items() if name not in kinds}
     names = [
@@ -52,8 +52,13 @@ def kind_of(symbol: str) -> type[Kind]:
     return Kind.by_symbol[symbol]
 
 
-def _module(path: Path) -> ModuleType:
-    """The study file as a module."""
+def file_module(path: str | Path) -> ModuleType:
+    """A study file, or a file with models, as a module.
+
+    Raises:
+        ValueError: There is no such file, or it cannot be imported.
+    """
+    path = Path(path)
     require_study_file(path)
     folder = path.resolve().parent
     try:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from extrap.on_first_use import on_first_use
 
 if TYPE_CHECKING:
-    from extrap.training.coordinates import CoordinateCheck, coordinate_check
     from extrap.training.layouts import Layout
     from extrap.training.loop import find_device, n_gpus, train
     from extrap.training.memory import most_runs
@@ -19,11 +18,9 @@ if TYPE_CHECKING:
     from extrap.training.packs import Pack, flops_6nd
 
 __all__ = [
-    "CoordinateCheck",
     "Layout",
     "NoiseMeter",
     "Pack",
-    "coordinate_check",
     "find_device",
     "flops_6nd",
     "most_runs",
@@ -34,7 +31,6 @@ __all__ = [
 __getattr__ = on_first_use(
     __name__,
     {
-        "coordinates": "CoordinateCheck coordinate_check",
         "layouts": "Layout",
         "loop": "find_device n_gpus train",
         "memory": "most_runs",

@@ -25,7 +25,7 @@ RUN = "W/tiny.py --storage sqlite:///W/run.db"
 STUDY = f"{RUN} --set seeds=0"
 CHECKED = (
     "coord-check W/tiny.py --set workload.name=studies/digits_workload.py:Digits "
-    "--steps 2 --lr .0078 --width 16 --width 256"
+    "--steps 2 --lr .0078 --width 16,32,64,128"
 )
 
 JSON = {

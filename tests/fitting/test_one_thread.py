@@ -91,7 +91,7 @@ def test_blas_has_one_thread_within(name, spied):
 
 def test_a_command_that_trains_is_not_limited(spied):
     pytest.importorskip("torch")
-    seen = spied("training.coordinate_check", DataError("none"))
+    seen = spied("analyses.coordinates.coordinate_check", DataError("none"))
     assert main(["coord-check", str(ROOT / "studies/metz.py")]) == 2
     assert seen == [{2}]
 

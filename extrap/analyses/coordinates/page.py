@@ -1,48 +1,72 @@
-"""What `extrap coord-check` prints: how far the outputs of each layer move, by width."""
+"""What `extrap coord-check` prints: what breaks first, how the best rate moves, every layer."""
 
 from __future__ import annotations
 
+from extrap.analyses.coordinates.check import CoordinateCheck
+from extrap.analyses.coordinates.slopes import (
+    LEAST_WIDTHS,
+    STABLE,
+    STABLE_SLOPE,
+    STILL,
+    Coordinate,
+)
+from extrap.records import Measure
 from extrap.records.numbers import counted, format_decimals, format_quantity, format_scientific
 from extrap.reporting.blocks import Answer, Block
 from extrap.reporting.tables import Table
-from extrap.training.coordinates import FLAT_SLOPE, CoordinateCheck
+
+OUTCOMES = {
+    "transfers": "transfers",
+    "moves": "does not transfer, tune at every width",
+    "unclear": "undecided, more widths or seeds would tell",
+}
+"""Verdict on the best rate → what is said of it."""
 
 
 def coordinate_blocks(check: CoordinateCheck) -> list[Block]:
-    """Whether every layer moves as far at every width, and a row for each."""
-    steep = [layer.name for layer in check.coordinates if layer.verdict != "flat"]
-    diverged = [layer.name for layer in check.coordinates if layer.verdict == "diverged"]
-    text = "Every layer's outputs move equally far at every width"
-    if diverged:
-        text = f"The outputs of {', '.join(diverged)} diverge; give a smaller --lr"
-    elif steep:
-        text = (
-            f"How far the outputs of {', '.join(steep)} move depends on the width. Tune the "
-            "learning rate at every width"
-        )
+    """The first layer that breaks and why, and a row for each layer."""
+    text = f"No verdict from fewer than {LEAST_WIDTHS} widths"
+    if check.is_flat:
+        text = "Every layer's outputs move equally far at every width"
+    elif check.first is not None:
+        text = f"{check.first} breaks first: {check.cause}"
         if check.parametrization == "standard":
-            text += ", or try --set recipe.parametrization=mup"
+            text += "; try --set recipe.parametrization=mup"
+    if (transfer := check.transfer) is not None:
+        slope = f"width^{_slope(transfer.slope)}"
+        text += f". The best learning rate moves by {slope}: {OUTCOMES[transfer.verdict]}"
     rows = [
         (
             layer.name,
-            *(format_scientific(change) for change in layer.changes),
-            " ± ".join(
-                format_decimals(number, 2)
-                for number in (layer.slope, layer.slope_se)
-                if number is not None
-            ),
-            layer.verdict,
+            *(format_scientific(sum(row) / len(row)) for row in layer.changes[-1]),
+            _slope(layer.update_slope),
+            _slope(layer.change_slope),
+            _slope(layer.output_slope),
+            _verdict(layer),
         )
         for layer in check.coordinates
     ]
-    widths = (f"width {width}" for width in check.widths)
-    caption = f"Change of each layer's outputs after {counted(check.steps, 'update')}"
+    slopes = ("slope of its own update", "of the change", "of the start")
+    columns = ("layer", *(f"width {width}" for width in check.widths), *slopes, "verdict")
+    rule = f"{check.parametrization} rule, " if check.parametrization else ""
     note = (
-        f"{check.parametrization} rule, {check.optimizer}, lr {format_quantity(check.lr)}, "
-        f"{counted(len(check.seeds), 'seed')}. Flat: the slope over log2 width is within "
-        f"± {format_quantity(FLAT_SLOPE)}."
+        f"{rule}{check.optimizer}, lr {format_quantity(check.lr)}, "
+        f"{counted(len(check.seeds), 'seed')}. Stable: no interval of a slope over log width lies "
+        f"wholly beyond ± {format_quantity(STABLE_SLOPE)}; a change or a start may fall."
     )
-    return [
-        Answer(text=f"{text}.", color="bad" if steep else "good"),
-        Table(caption, ("layer", *widths, "slope", "verdict"), rows, note),
-    ]
+    caption = f"Change of each layer's outputs after {counted(check.steps, 'update')}"
+    color = {True: "good", False: "bad", None: "warn"}[check.is_flat]
+    return [Answer(text=f"{text}.", color=color), Table(caption, columns, rows, note)]
+
+
+def _slope(slope: Measure) -> str:
+    if slope.value is None:
+        return "–"
+    ends = [format_decimals(end, 2) for end in slope.ci if end is not None]
+    return format_decimals(slope.value, 2) + (f" ({' to '.join(ends)})" if ends else "")
+
+
+def _verdict(layer: Coordinate) -> str:
+    if layer.exponent is None or layer.verdict in (STABLE, STILL):
+        return layer.verdict or "–"
+    return f"{layer.verdict}, width^{format_decimals(layer.exponent, 2)}"

@@ -27,7 +27,9 @@ def coordinate_blocks(check: CoordinateCheck) -> list[Block]:
     """The first layer that breaks and why, and a row for each layer."""
     text = f"No verdict from fewer than {LEAST_WIDTHS} widths"
     if check.is_flat:
-        text = "Every layer's outputs move equally far at every width"
+        text = "No layer grows or vanishes with the width"
+    elif check.is_still:
+        text = "No verdict, as nothing moves: look at the learning rate and the optimizer"
     elif check.first is not None:
         text = f"{check.first} breaks first: {check.cause}"
         if check.parametrization == "standard":

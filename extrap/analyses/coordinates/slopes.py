@@ -68,27 +68,28 @@ class Coordinate:
 
 
 def coordinate_of(
-    name: str, traces: Sequence[Sequence[Trace | None]], widths: Sequence[int]
+    name: str, traces: Sequence[Sequence[Trace]], widths: Sequence[int]
 ) -> Coordinate:
     """One layer from its traces, a row per width and a column per seed."""
-    there = [[trace for trace in row if trace is not None] for row in traces]
-    steps = range(len(there[0][0].changes))
-    outputs = tuple(_rows(there, "outputs", step) for step in steps)
-    changes = tuple(_rows(there, "changes", step) for step in steps[1:])
+    steps = range(len(traces[0][0].changes))
+    outputs = tuple(_rows(traces, "outputs", step) for step in steps)
+    changes = tuple(_rows(traces, "changes", step) for step in steps[1:])
     updates, aligned = (
-        _rows(there, which, -1) if there[0][0].updates else () for which in ("updates", "aligned")
+        _rows(traces, which, -1) if traces[0][0].updates else ()
+        for which in ("updates", "aligned")
     )
     of_updates = (width_slope(rows, widths) for rows in (updates, aligned))
     update_slope = min(of_updates, key=lambda slope: abs(slope.value or 0.0))
     output_slope = width_slope(outputs[0], widths)
-    if there[0][0].head_size and output_slope.value is not None:
-        heads = np.log([row[0].head_size for row in there])
+    if traces[0][0].head_size and output_slope.value is not None:
+        heads = np.log([row[0].head_size for row in traces])
         half = float(np.polyfit(np.log(widths), heads, 1)[0]) / 2
         output_slope = output_slope.map(lambda slope: slope + half)
     slopes = output_slope, width_slope(changes[-1], widths), update_slope
-    values = [v for rows in (*outputs, *changes, updates) for row in rows for v in row]
+    # a change is not a number where the shape of an output differs from update to update
+    is_infinite = any(np.isinf(rows).any() for rows in changes)
     verdict, exponent = STABLE, None
-    if not np.isfinite(values).all():
+    if is_infinite or not all(np.isfinite(rows).all() for rows in (*outputs, updates)):
         verdict = UNBOUNDED
     elif not any(map(any, changes[-1])):
         verdict = STILL

@@ -94,6 +94,8 @@ class Recorder(TorchFunctionMode):
                 stack.callback(hook.remove)
                 hook = module.register_forward_hook(self._leave, always_call=True)
                 stack.callback(hook.remove)
+                for key, buffer in module.named_buffers(recurse=False):
+                    stack.callback(setattr, module, key, buffer)  # a pass may put another there
             for buffer, before in buffers:
                 stack.callback(buffer.copy_, before)
             with self:

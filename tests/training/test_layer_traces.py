@@ -45,6 +45,17 @@ class Written(nn.Module):
         return self._forward(self, x)
 
 
+def test_buffers_that_a_pass_replaces_are_as_before():
+    def forward(model, x):
+        model.count = model.count + 1
+        return model.layer(x)
+
+    model = Written(forward, layer=nn.Linear(5, 4))
+    model.register_buffer("count", torch.zeros(()))
+    recorded(model)
+    assert model.count == 0
+
+
 def test_a_function_with_dropout_drops_the_same_when_it_is_computed_again():
     model = Written(
         lambda m, x: m.attention(x, x, x)[0],

@@ -125,6 +125,7 @@ def coordinate_check(
     require(steps >= 1, f"{argument('steps')} must be at least 1", steps)
     if lr is not None:
         require(0 <= lr < math.inf, f"{argument('lr')} must be at least 0 and finite", float(lr))
+    require(tune is None or tune >= 1, f"{argument('tune')} must be at least 1", tune)
     rate = float(source.lr if lr is None else lr)
     tried = tuple(source.seeds if seeds is None else seeds)
     require(len(tried) > 0, f"{argument('seeds')} must have at least one", list(tried))

@@ -303,6 +303,7 @@ def test_the_document_has_every_number():
         ({"widths": ()}, ValueError, "at least 1"),
         ({"lr": -1.0}, ValueError, "lr must be at least 0"),
         ({"steps": 0}, ValueError, "steps must be at least 1"),
+        ({"tune": 0}, ValueError, "tune must be at least 1"),
         ({"seeds": ()}, ValueError, "seeds must have at least one"),
         ({"model": lambda _: MLP(16)}, DataError, "same shapes at every width"),
         ({"lr": 1e30, "steps": 3}, DataError, "finite"),

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from extrap.errors import DataError, argument, first_line
+from extrap.errors import DataError, ExtrapError, argument, first_line
 from extrap.records import Cell, StudySpec, Train, TunedRange
 from extrap.training.layer_traces import Recorder, Trace, random_state, tensors_in
 from extrap.training.packs import Pack
@@ -98,7 +99,7 @@ class FactoryModels:
 
     def measure(self, width: int, lr: float, steps: int, seed: int) -> Measured:
         """The layers before and after each of some updates on one batch."""
-        with random_state(seed):
+        with random_state(seed), _trained(width):
             model, optimizers, groups = self._build(width, lr)
             batch = _on(self._device, self._batch(0))
             recorder = Recorder(model, _orthogonal(groups), seed)
@@ -119,8 +120,9 @@ class FactoryModels:
         """A study of these widths, and what trains its runs: the mean loss of the last updates."""
 
         def train(size: Mapping[str, float], tuned: Mapping[str, float], seed: int) -> float:
-            with random_state(seed):
-                model, optimizers, _ = self._build(int(size[WIDTH_COLUMN]), tuned["lr"])
+            width = int(size[WIDTH_COLUMN])
+            with random_state(seed), _trained(width):
+                model, optimizers, _ = self._build(width, tuned["lr"])
                 losses = [
                     self._update(model, optimizers, _on(self._device, self._batch(step)))
                     for step in range(steps)
@@ -272,8 +274,22 @@ def _default_loss(model: nn.Module, batch: Any) -> torch.Tensor:
     if output is None:
         return targets.new_zeros(())  # the recorder says what is missing
     if targets.is_floating_point():
-        return functional.mse_loss(output.float(), targets.float())
+        return functional.mse_loss(output.float().reshape_as(targets), targets.float())
     return functional.cross_entropy(output.float().flatten(0, -2), targets.flatten())
+
+
+@contextmanager
+def _trained(width: int) -> Iterator[None]:
+    """Within the block an error of the user's model, loss or optimizer is one of the data."""
+    try:
+        yield
+    except ExtrapError:
+        raise
+    except Exception as error:
+        raise DataError(
+            f"the model of width {width} cannot be trained: {type(error).__name__}: "
+            f"{first_line(error)}; correct the model, its batch, loss or optimizer."
+        ) from error
 
 
 def _on(device: torch.device, batch: Any) -> Any:
@@ -282,4 +298,7 @@ def _on(device: torch.device, batch: Any) -> Any:
         return batch.to(device)
     if isinstance(batch, Mapping):
         return {key: _on(device, part) for key, part in batch.items()}
-    return [_on(device, part) for part in batch] if isinstance(batch, list | tuple) else batch
+    if isinstance(batch, list | tuple):
+        parts = [_on(device, part) for part in batch]
+        return batch._make(parts) if hasattr(batch, "_make") else type(batch)(parts)
+    return batch

@@ -94,6 +94,8 @@ class Recorder(TorchFunctionMode):
                 stack.callback(hook.remove)
                 hook = module.register_forward_hook(self._leave, always_call=True)
                 stack.callback(hook.remove)
+                for key, buffer in module.named_buffers(recurse=False):
+                    stack.callback(setattr, module, key, buffer)  # a pass may put another there
             for buffer, before in buffers:
                 stack.callback(buffer.copy_, before)
             with self:
@@ -147,6 +149,7 @@ class Recorder(TorchFunctionMode):
         arguments, name = (args, dict(kwargs or {})), getattr(func, "__name__", "")
         tensors = list(tensors_in(arguments))
         parameters = [t for t in tensors if id(t) in self._initial]
+        before = _generator_states() if parameters else []
         result = func(*args, **arguments[1])
         if any(result is t for t in tensors) or name.startswith("__i"):
             return result  # computed in place: its inputs are gone
@@ -156,8 +159,12 @@ class Recorder(TorchFunctionMode):
             main = max(parameters, key=lambda p: p.dim())  # a bias would hide what a matrix does
 
             def again(others: Mapping[int, Tensor]) -> Any:
-                replaced = _replaced(arguments, others)
-                return func(*replaced[0], **replaced[1])
+                replaced, after = _replaced(arguments, others), _generator_states()
+                _set_generators(before)  # a function with dropout drops the same features
+                try:
+                    return func(*replaced[0], **replaced[1])
+                finally:
+                    _set_generators(after)
 
             if len(parameters) < len(tensors):
                 self._compare(name, again, result, main, tensors[0])
@@ -234,6 +241,19 @@ def _differences(after: Any, before: Any) -> list[Tensor]:
     """Of all real tensors of two results; none where their shapes differ."""
     pairs = list(zip(tensors_in(after), tensors_in(before), strict=False))
     return [a.float() - b.float() for a, b in pairs if _is_real(a) and a.shape == b.shape]
+
+
+def _generator_states() -> list[Tensor]:
+    return [generator.get_state() for generator in _generators()]
+
+
+def _set_generators(states: Sequence[Tensor]) -> None:
+    for generator, state in zip(_generators(), states, strict=True):
+        generator.set_state(state)
+
+
+def _generators() -> list[torch.Generator]:
+    return [torch.default_generator, *torch.cuda.default_generators]
 
 
 def _is_real(tensor: Tensor) -> bool:

@@ -1,3 +1,4 @@
+from collections import namedtuple
 from dataclasses import replace
 
 import numpy as np
@@ -141,12 +142,40 @@ def test_sequences_of_classes_have_one_loss():
         ({"factory": lambda width: nn.LazyLinear(3)}, DataError, "cannot be made: RuntimeError"),
         ({"make_optimizer": lambda m, lr: 1 / 0}, DataError, "cannot be made"),
         ({"lr": 1e30, "steps": 3}, DataError, "finite, got .* at width 8"),
+        (
+            {"factory": lambda width: nn.Linear(7, 3)},
+            DataError,
+            "8 cannot be trained: RuntimeError",
+        ),
+        ({"loss": lambda m, batch: m(batch[0])}, DataError, "8 cannot be trained: RuntimeError"),
+        ({"batch": 2 * BATCH}, DataError, "8 cannot be trained: ValueError: too many values"),
+        ({"factory": lambda w: mlp(w).requires_grad_(False)}, DataError, "cannot be trained"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(options, error, message):
     with pytest.raises(error, match=message) as caught:
         measured(**options)
     assert "\n" not in str(caught.value)
+
+
+def test_a_batch_has_the_type_that_its_loss_is_given():
+    def loss(model, batch):
+        return nn.functional.cross_entropy(model(batch.inputs), batch.classes)
+
+    named = namedtuple("Batch", "inputs classes")(*BATCH)
+    traces = measured(batch=named, loss=loss).traces
+    assert traces["model"].outputs == measured().traces["model"].outputs
+
+
+def test_outputs_of_one_feature_are_compared_with_a_column_of_targets():
+    x, y = BATCH[0], BATCH[0].sum(1)
+    outputs = [
+        measured(lambda width: nn.Linear(6, 1), (x, targets)).traces["model"].outputs
+        for targets in (y, y[:, None])
+    ]
+    assert outputs[0] == outputs[1]
+    with pytest.raises(DataError, match="cannot be trained"):
+        measured(batch=(x, y))
 
 
 def test_the_caller_s_random_state_is_as_before():

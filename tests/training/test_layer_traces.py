@@ -45,6 +45,28 @@ class Written(nn.Module):
         return self._forward(self, x)
 
 
+def test_buffers_that_a_pass_replaces_are_as_before():
+    def forward(model, x):
+        model.count = model.count + 1
+        return model.layer(x)
+
+    model = Written(forward, layer=nn.Linear(5, 4))
+    model.register_buffer("count", torch.zeros(()))
+    recorded(model)
+    assert model.count == 0
+
+
+def test_a_function_with_dropout_drops_the_same_when_it_is_computed_again():
+    model = Written(
+        lambda m, x: m.attention(x, x, x)[0],
+        attention=nn.MultiheadAttention(6, 2, dropout=0.5, batch_first=True),
+    )
+    x = torch.randn(3, 5, 6, generator=torch.Generator().manual_seed(0))
+    trace = recorded(model, x)["attention.in_proj_weight"]
+    assert trace.outputs[0] > 0.01
+    assert [*trace.updates, *trace.changes] == pytest.approx([0.0] * 4, abs=1e-6)
+
+
 def test_outputs_changes_and_updates_are_those_of_the_formula():
     model = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3))
     weights = [p.detach().clone() for p in model.parameters()]

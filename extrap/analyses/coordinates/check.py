@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from extrap.analyses.coordinates.causes import Findings, find_cause
-from extrap.analyses.coordinates.slopes import LEAST_WIDTHS, Coordinate, coordinate_of
+from extrap.analyses.coordinates.slopes import LEAST_WIDTHS, STILL, Coordinate, coordinate_of
 from extrap.analyses.coordinates.transfer import RateTransfer, rate_transfer
-from extrap.errors import argument
+from extrap.errors import DataError, argument
 from extrap.records import StudySpec
 from extrap.records.codec import shape
 from extrap.records.fields import require
 from extrap.records.results import Shown
 
 if TYPE_CHECKING:
-    from extrap.training.coordinates import Factory, Loss, MakeOptimizer
+    from extrap.training.coordinates import Factory, Group, Loss, MakeOptimizer, Measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -52,10 +52,15 @@ class CoordinateCheck(Shown):
 
     @property
     def is_flat(self) -> bool | None:
-        """Whether nothing breaks; None where there are too few widths for a verdict."""
+        """Whether nothing breaks; None of fewer than four widths, or if no output moves."""
         if self.first is not None:
             return False
-        return None if len(self.widths) < LEAST_WIDTHS else True
+        return None if len(self.widths) < LEAST_WIDTHS or self.is_still else True
+
+    @property
+    def is_still(self) -> bool:
+        """Whether the updates change no output at all, as at a learning rate of 0."""
+        return all(layer.verdict == STILL for layer in self.coordinates)
 
 
 shape(
@@ -116,17 +121,20 @@ def coordinate_check(
         if isinstance(model, StudySpec)
         else FactoryModels(model, batch, make_optimizer, loss, device)
     )
-    chosen = _checked_widths(widths or source.widths)
+    chosen = _checked_widths(source.widths if widths is None else widths)
     require(steps >= 1, f"{argument('steps')} must be at least 1", steps)
     if lr is not None:
         require(0 <= lr < math.inf, f"{argument('lr')} must be at least 0 and finite", float(lr))
-    rate, tried = float(source.lr if lr is None else lr), tuple(seeds or source.seeds)
+    require(tune is None or tune >= 1, f"{argument('tune')} must be at least 1", tune)
+    rate = float(source.lr if lr is None else lr)
+    tried = tuple(source.seeds if seeds is None else seeds)
+    require(len(tried) > 0, f"{argument('seeds')} must have at least one", list(tried))
     measured = [[source.measure(width, rate, steps, s) for s in tried] for width in chosen]
     layers = tuple(
-        coordinate_of(name, [[m.traces.get(name) for m in row] for row in measured], chosen)
-        for name in measured[0][0].traces
+        coordinate_of(name, [[m.traces[name] for m in row] for row in measured], chosen)
+        for name in _computed_in_every_pass([m for row in measured for m in row], steps + 1)
     )
-    groups = [row[0].groups for row in measured]
+    groups = _groups_of_every_width([row[0].groups for row in measured])
     findings = find_cause(layers, groups, chosen) if len(chosen) >= LEAST_WIDTHS else Findings()
     return CoordinateCheck(
         widths=chosen,
@@ -139,6 +147,26 @@ def coordinate_check(
         steps=steps,
         seeds=tried,
     )
+
+
+def _computed_in_every_pass(measured: Sequence[Measured], n_passes: int) -> list[str]:
+    """Layers that every model has, and computes in every pass; the depth may go with the width."""
+    return [
+        name
+        for name in measured[0].traces
+        if all(name in m.traces and len(m.traces[name].outputs) == n_passes for m in measured)
+    ]
+
+
+def _groups_of_every_width(groups: Sequence[Mapping[str, Group]]) -> list[dict[str, Group]]:
+    names = [name for name in groups[0] if all(name in by_name for by_name in groups)]
+    shapes = [{name: group.shape for name, group in by_name.items()} for by_name in groups]
+    if all(of_width == shapes[0] for of_width in shapes):
+        raise DataError(
+            "the parameters of the model must grow with its width, got the same shapes at every "
+            "width; use the width in the factory."
+        )
+    return [{name: by_name[name] for name in names} for by_name in groups]
 
 
 def _checked_widths(widths: Sequence[float]) -> tuple[int, ...]:

@@ -59,6 +59,10 @@ def coord_check_command(
         ) from None
     file, _, name = source.rpartition(":")
     if file.endswith(".py"):
+        if assignments:
+            raise click.UsageError(
+                f"--set changes fields of a study, {source} is a model; change its file."
+            )
         parts = vars(file_module(file))
         needs_optimizer = [optimizer] if optimizer != MAKE_OPTIMIZER else []
         for needed in (name, "batch", *needs_optimizer):

@@ -8,6 +8,8 @@ from extrap.analyses.coordinates.slopes import (
     STABLE,
     STABLE_SLOPE,
     STILL,
+    UNCLEAR,
+    UNCLEAR_SLOPE,
     Coordinate,
 )
 from extrap.records import Measure
@@ -15,6 +17,8 @@ from extrap.records.numbers import counted, format_decimals, format_quantity, fo
 from extrap.reporting.blocks import Answer, Block
 from extrap.reporting.tables import Table
 
+MOST_UNCLEAR = 3
+"""Unclear layers that the answer names."""
 OUTCOMES = {
     "transfers": "transfers",
     "moves": "does not transfer, tune at every width",
@@ -27,7 +31,12 @@ def coordinate_blocks(check: CoordinateCheck) -> list[Block]:
     """The first layer that breaks and why, and a row for each layer."""
     text = f"No verdict from fewer than {LEAST_WIDTHS} widths"
     if check.is_flat:
-        text = "Every layer's outputs move equally far at every width"
+        text = "No layer grows or vanishes with the width"
+        if unclear := [layer.name for layer in check.coordinates if layer.verdict == UNCLEAR]:
+            names = ", ".join(unclear[:MOST_UNCLEAR]) + " …" * (len(unclear) > MOST_UNCLEAR)
+            text += f", but {names} may: give more widths or seeds"
+    elif check.is_still:
+        text = "No verdict, as nothing moves: look at the learning rate and the optimizer"
     elif check.first is not None:
         text = f"{check.first} breaks first: {check.cause}"
         if check.parametrization == "standard":
@@ -52,10 +61,13 @@ def coordinate_blocks(check: CoordinateCheck) -> list[Block]:
     note = (
         f"{rule}{check.optimizer}, lr {format_quantity(check.lr)}, "
         f"{counted(len(check.seeds), 'seed')}. Stable: no interval of a slope over log width lies "
-        f"wholly beyond ± {format_quantity(STABLE_SLOPE)}; a change or a start may fall."
+        f"wholly beyond ± {format_quantity(STABLE_SLOPE)}; a change or a start may fall. Unclear: "
+        f"one reaches beyond ± {format_quantity(UNCLEAR_SLOPE)}."
     )
     caption = f"Change of each layer's outputs after {counted(check.steps, 'update')}"
     color = {True: "good", False: "bad", None: "warn"}[check.is_flat]
+    if any(layer.verdict == UNCLEAR for layer in check.coordinates) and check.is_flat:
+        color = "warn"
     return [Answer(text=f"{text}.", color=color), Table(caption, columns, rows, note)]
 
 

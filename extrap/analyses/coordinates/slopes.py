@@ -21,7 +21,11 @@ SLOPE_LEVEL = 0.95
 """Level of the intervals of slopes."""
 LEAST_WIDTHS = 4
 """Widths from which there are verdicts."""
+UNCLEAR_SLOPE = 0.5
+"""A layer whose interval reaches beyond ± this is unclear: common faults have such slopes."""
 STABLE, GROWS, VANISHES, STILL, UNBOUNDED = "stable", "grows", "vanishes", "still", "diverged"
+UNCLEAR = "unclear"
+"""Verdicts."""
 Rows = tuple[tuple[float, ...], ...]
 
 
@@ -42,7 +46,8 @@ class Coordinate:
         change_slope: Of the last `changes`.
         update_slope: Of `updates` or of `aligned`, whichever is nearer to 0: what meets by chance
             falls with the width, and where it is most of an update the rest is not known.
-        verdict: `"stable"`, `"grows"`, `"vanishes"`, `"still"` if nothing moves, `"diverged"` if
+        verdict: `"stable"`, `"grows"`, `"vanishes"`, `"unclear"` if the interval of a slope that
+            would break reaches beyond ± .5, `"still"` if nothing moves, `"diverged"` if
             something is not finite; None of fewer than four widths.
         exponent: The slope that decided; None of other verdicts than `"grows"`, `"vanishes"`.
     """
@@ -68,27 +73,28 @@ class Coordinate:
 
 
 def coordinate_of(
-    name: str, traces: Sequence[Sequence[Trace | None]], widths: Sequence[int]
+    name: str, traces: Sequence[Sequence[Trace]], widths: Sequence[int]
 ) -> Coordinate:
     """One layer from its traces, a row per width and a column per seed."""
-    there = [[trace for trace in row if trace is not None] for row in traces]
-    steps = range(len(there[0][0].changes))
-    outputs = tuple(_rows(there, "outputs", step) for step in steps)
-    changes = tuple(_rows(there, "changes", step) for step in steps[1:])
+    steps = range(len(traces[0][0].changes))
+    outputs = tuple(_rows(traces, "outputs", step) for step in steps)
+    changes = tuple(_rows(traces, "changes", step) for step in steps[1:])
     updates, aligned = (
-        _rows(there, which, -1) if there[0][0].updates else () for which in ("updates", "aligned")
+        _rows(traces, which, -1) if traces[0][0].updates else ()
+        for which in ("updates", "aligned")
     )
     of_updates = (width_slope(rows, widths) for rows in (updates, aligned))
     update_slope = min(of_updates, key=lambda slope: abs(slope.value or 0.0))
     output_slope = width_slope(outputs[0], widths)
-    if there[0][0].head_size and output_slope.value is not None:
-        heads = np.log([row[0].head_size for row in there])
+    if traces[0][0].head_size and output_slope.value is not None:
+        heads = np.log([row[0].head_size for row in traces])
         half = float(np.polyfit(np.log(widths), heads, 1)[0]) / 2
         output_slope = output_slope.map(lambda slope: slope + half)
     slopes = output_slope, width_slope(changes[-1], widths), update_slope
-    values = [v for rows in (*outputs, *changes, updates) for row in rows for v in row]
+    # a change is not a number where the shape of an output differs from update to update
+    is_infinite = any(np.isinf(rows).any() for rows in changes)
     verdict, exponent = STABLE, None
-    if not np.isfinite(values).all():
+    if is_infinite or not all(np.isfinite(rows).all() for rows in (*outputs, updates)):
         verdict = UNBOUNDED
     elif not any(map(any, changes[-1])):
         verdict = STILL
@@ -99,6 +105,8 @@ def coordinate_of(
         side, slope = next(((side, slope) for side, slope in beyond if side), (0, Measure()))
         if side:
             verdict, exponent = (GROWS if side > 0 else VANISHES), slope.value
+        elif verdict == STABLE and _is_unclear(*slopes):
+            verdict = UNCLEAR
     is_judged = len(widths) >= LEAST_WIDTHS or verdict == UNBOUNDED
     return Coordinate(
         name=name,
@@ -145,6 +153,14 @@ def _beyond(slope: Measure) -> int:
     if lower is None or upper is None:
         return 0
     return int(lower > STABLE_SLOPE) - int(upper < -STABLE_SLOPE)
+
+
+def _is_unclear(start: Measure, change: Measure, update: Measure) -> bool:
+    """Whether an interval leaves a fault possible: growth, of an update vanishing as well."""
+    uppers = [slope.ci.upper for slope in (start, change, update)]
+    grows = any(upper is not None and upper > UNCLEAR_SLOPE for upper in uppers)
+    lower = update.ci.lower
+    return grows or (lower is not None and lower < -UNCLEAR_SLOPE)
 
 
 def _rows(traces: Sequence[Sequence[Trace]], name: str, step: int) -> Rows:

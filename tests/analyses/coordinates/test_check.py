@@ -230,6 +230,53 @@ def test_layers_and_optimizers_of_the_package_mup_are_read_as_they_are():
     assert (broken.first, broken.is_flat) == ("2", False)
 
 
+class Experts(nn.Module):
+    """Each example goes to one of four layers; there are more layers at some widths."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.first, self.router = nn.Linear(12, width), nn.Linear(width, 4)
+        self.experts = nn.ModuleList(nn.Linear(width, width) for _ in range(4))
+        self.more = nn.ModuleList(nn.Linear(width, width) for _ in range(128 // width))
+        self.readout = nn.Linear(width, 8)
+
+    def forward(self, x):
+        h = self.first(x)
+        shares, out = self.router(h).softmax(-1), torch.zeros_like(h)
+        for i, expert in enumerate(self.experts):
+            chosen = shares.argmax(-1) == i
+            if chosen.any():
+                out[chosen] = expert(h[chosen]) * shares[chosen, i : i + 1]
+        for layer in self.more:
+            out = out + layer(out)
+        return self.readout(out)
+
+
+def test_layers_are_those_of_every_width_and_pass():
+    draw = torch.Generator().manual_seed(1)
+    batch = torch.randn(64, 12, generator=draw), torch.randint(0, 8, (64,), generator=draw)
+
+    def optimizer(model, lr):
+        return torch.optim.Adam(model.parameters(), lr)
+
+    checked = check(Experts, optimizer, batch=batch, lr=0.02)
+    names = [layer.name for layer in checked.coordinates]
+    assert {"first", "router", "more.0", "readout", "model"} <= set(names)
+    assert "more.1" not in names
+    assert "diverged" not in {layer.verdict for layer in checked.coordinates}
+    assert "diverges" not in checked.cause
+
+
+def test_without_a_change_there_is_no_verdict():
+    checked = check(lr=0.0)
+    assert checked.is_flat is None
+    answer, _ = coordinate_blocks(checked)
+    assert (answer.text.partition(":")[0], answer.color) == (
+        "No verdict, as nothing moves",
+        "warn",
+    )
+
+
 def test_fewer_than_four_widths_have_no_verdict():
     checked = check(make_optimizer=adam(hidden=0.0), widths=WIDTHS[:3])
     assert checked.is_flat is None
@@ -256,6 +303,9 @@ def test_the_document_has_every_number():
         ({"widths": ()}, ValueError, "at least 1"),
         ({"lr": -1.0}, ValueError, "lr must be at least 0"),
         ({"steps": 0}, ValueError, "steps must be at least 1"),
+        ({"tune": 0}, ValueError, "tune must be at least 1"),
+        ({"seeds": ()}, ValueError, "seeds must have at least one"),
+        ({"model": lambda _: MLP(16)}, DataError, "same shapes at every width"),
         ({"lr": 1e30, "steps": 3}, DataError, "finite"),
     ],
 )

@@ -98,6 +98,10 @@ def test_the_best_rate_is_tuned_beside(called, models):
         (("models.py:fails", *FOUR), "width 16 cannot be made: OSError: no"),
         (("models.py:without_tensor", *FOUR, "--optimizer", "one_rate"), "as tensors"),
         (("models.py:make_model", *FOUR, "--lr", "1e30"), "loss must be finite"),
+        (
+            ("models.py:make_model", *FOUR, "--set", "recipe.steps=3"),
+            "models.py:make_model is a model",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_exit_2(called, models, words, message):

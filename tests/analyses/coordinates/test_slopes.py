@@ -88,3 +88,19 @@ def test_what_does_not_move_is_still_and_what_is_not_finite_diverged():
     assert coordinate_of("frozen", rows, WIDTHS).verdict == "still"
     rows[1] = [Trace(outputs=[1.0, 1.0], changes=[0.0, float("inf")])]
     assert coordinate_of("layer", rows, WIDTHS).verdict == "diverged"
+
+
+@pytest.mark.parametrize(
+    ("slopes", "verdict"),
+    [
+        ({"updates": 0.4}, "unclear"),
+        ({"updates": -0.4}, "unclear"),
+        ({"outputs": 0.4}, "unclear"),
+        ({"outputs": -0.4}, "stable"),  # a start may fall
+        ({"updates": 0.1}, "stable"),
+    ],
+)
+def test_a_layer_whose_interval_leaves_a_fault_possible_is_unclear(slopes, verdict, monkeypatch):
+    bend = tuple(8 * log for log in BEND)  # intervals of ± .31
+    monkeypatch.setitem(globals(), "BEND", bend)
+    assert layer(**slopes).verdict == verdict

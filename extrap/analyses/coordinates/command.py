@@ -39,7 +39,7 @@ def coord_check_command(
     optimizer: str,
     **options: Any,
 ) -> Printed:
-    """Check that what each layer computes, and how far it moves, does not depend on width.
+    """Check that the outputs of layers move alike at every width.
 
     SOURCE is FILE.py:MODEL, a function of the width that returns a torch module, or a study file.
     Beside MODEL the file has batch, and may have make_optimizer(model, lr) and loss(model, batch).

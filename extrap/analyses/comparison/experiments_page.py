@@ -15,6 +15,7 @@ from extrap.analyses.comparison.experiments import (
     Change,
     Experiments,
 )
+from extrap.analyses.comparison.gate import BETTER_HERE, HURTS, SURVIVES
 from extrap.analyses.comparison.page import MOST_CHART_ROWS, VERDICT_STYLES, comparison_blocks
 from extrap.fitting.discoveries import LEAST_FRESH
 from extrap.records import Interval, Measure
@@ -114,7 +115,7 @@ def _answer(log: Experiments) -> Answer:
     return Answer(
         text=" ".join(filter(None, texts)),
         confidence=f"{_noise(log)}.",
-        color="good" if confirmed else "warn",
+        color={SURVIVES: "good", BETTER_HERE: "good", HURTS: "bad"}.get(log.verdict, "warn"),
     )
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from extrap.analyses.comparison import judge_experiments
 from extrap.analyses.comparison.cells import log_cells
+from extrap.analyses.comparison.experiments_page import experiments_blocks
 from extrap.cli import main
 from extrap.errors import DataError
 from extrap.reading.experiment_log import read_experiment_log
@@ -245,7 +246,9 @@ def test_fresh_runs_at_two_sizes_give_a_verdict_at_the_target():
 )
 def test_a_change_that_hurts_at_larger_sizes_does_not_pass(more, verdict, code, tmp_path, capsys):
     table = climbing([64, 128, 256], slope=0.006, more=more)
-    assert over_widths(table, at={"width": 512}).verdict == verdict
+    experiments = over_widths(table, at={"width": 512})
+    assert experiments.verdict == verdict
+    assert experiments_blocks(experiments)[0].color == ("bad" if verdict == "hurts" else "warn")
     table.to_csv(tmp_path / "log.csv", index=False)
     options = ["--size", "width", "--at", "512", "--gate"]
     assert main(["compare", str(tmp_path / "log.csv"), *options]) == code

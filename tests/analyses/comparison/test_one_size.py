@@ -60,6 +60,14 @@ def test_what_is_better_here_needs_a_second_size():
     assert "second size" in ahead.next_runs[0].why
 
 
+def test_a_second_size_has_as_many_seeds_as_the_first_up_to_three():
+    for n, expected in ((2, 2), (3, 3), (5, 3)):
+        base = [3.0 + 0.003 * (i % 2) for i in range(n)]
+        arms = {"base": base, "variant": [loss - 0.03 for loss in base]}
+        compared = extrap.compare({k: runs(v, width=512) for k, v in arms.items()})
+        assert (compared.verdict, compared.next_runs[0].n_seeds) == ("better here", expected)
+
+
 def test_more_seeds_are_proposed_until_they_decide():
     """Three pairs of a gain of .1 % that scatter by .06 %, and as many fresh ones as proposed."""
     rng, gains = np.random.default_rng(3), np.array([0.0004, 0.0010, 0.0016])

@@ -155,6 +155,8 @@ def _comparison_page(comparison: Comparison, arms: Mapping[str, Runs], path: str
     rows = {f"runs of {name}": runs.source for name, runs in arms.items()}
     hashes = {f"data hash of {name} (SHA-256)": runs.data_hash() for name, runs in arms.items()}
     question = "Does the change survive at the target?"
+    if all(contrast.is_of_one_size for contrast in comparison.contrasts):
+        question = "Is the change better at this size?"
     about = About(" against ".join(reversed(comparison.arms)), question, {**rows, **hashes})
     return f"wrote {write_page(own_comparison_page(comparison, about), path)}"
 

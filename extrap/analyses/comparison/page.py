@@ -124,17 +124,23 @@ def comparison_page(findings: Sequence[GroupFindings], about: About) -> Page:
 def own_comparison_page(comparison: Comparison, about: About) -> Page:
     """The page of `extrap compare`: what it prints, and the differences over size."""
     answer, *supporting = comparison_blocks(comparison)
-    charts = [Figure(chart) for chart in size_charts(comparison)[1:]]
-    blocks = [answer, Columns(charts), *supporting]
+    if all(contrast.is_of_one_size for contrast in comparison.contrasts):
+        figures = [Figure(targets_chart(_treatments(comparison)))]
+    else:
+        figures = [Figure(chart) for chart in size_charts(comparison)[1:]]
+    blocks = [answer, Columns(figures), *supporting]
     status = Colored(comparison.verdict, VERDICT_STYLES[comparison.verdict][2])
     return study_page("comparison", about, blocks, caveats=LIMITS, status=status)
 
 
+def _treatments(comparison: Comparison) -> list[Treatment]:
+    """The treated recipes of a comparison without a study."""
+    return [Treatment(contrast=c, comparison=comparison) for c in comparison.contrasts]
+
+
 def comparison_blocks(comparison: Comparison) -> list[Block]:
     """What `extrap compare` prints: the answer and the verdicts; closed, what they rest on."""
-    shown = [
-        Treatment(contrast=contrast, comparison=comparison) for contrast in comparison.contrasts
-    ]
+    shown = _treatments(comparison)
     details = Details(
         "Mean difference, costs and notes", [*_tables(comparison), *_notes(comparison)]
     )

@@ -68,6 +68,17 @@ def test_a_second_size_has_as_many_seeds_as_the_first_up_to_three():
         assert (compared.verdict, compared.next_runs[0].n_seeds) == ("better here", expected)
 
 
+def test_the_page_of_one_size_has_a_row_for_each_recipe_and_asks_of_this_size(tmp_path):
+    for name, losses in (("base", BASE), ("variant", BETTER)):
+        runs(losses, width=512).to_csv(tmp_path / f"{name}.csv", index=False)
+    tables, page = [str(tmp_path / f"{n}.csv") for n in ("base", "variant")], tmp_path / "p.html"
+    assert main(["compare", *tables, "-o", str(page)]) == 0
+    text = page.read_text()
+    assert "Is the change better at this size?" in text
+    assert "Difference from the plain recipe" in text
+    assert "against width" not in text
+
+
 def test_more_seeds_are_proposed_until_they_decide():
     """Three pairs of a gain of .1 % that scatter by .06 %, and as many fresh ones as proposed."""
     rng, gains = np.random.default_rng(3), np.array([0.0004, 0.0010, 0.0016])

@@ -1,10 +1,12 @@
 """What the page of a study says it found is what its table says, number by number."""
 
+import math
 import re
 from pathlib import Path
 
 import pytest
 
+from extrap import forecast
 from extrap.analyses.comparison.treatments import treatments
 from extrap.study import open_study, report
 
@@ -38,7 +40,9 @@ def committed(tmp_path):
         path = ROOT / "studies" / f"{name}.py"
         outcome = report(open_study(path), table=path.with_suffix(".csv"), reports=tmp_path)
         paragraphs = path.read_text(encoding="utf-8").split('"""')[1].split("\n\n")
-        return outcome, one_line(" ".join(p for p in paragraphs if "Found" in p).split("Found", 1)[1])
+        return outcome, one_line(
+            " ".join(p for p in paragraphs if "Found" in p).split("Found", 1)[1]
+        )
 
     return read
 
@@ -68,3 +72,40 @@ def test_gate(committed):
     assert verdicts == {"muon": "survives", "one layer": "fades"}
     assert [t.label for t in checked if not t.holds] == ["muon (At width 512)"]
     assert "the second just outside its forecast" in prose
+
+
+def exponent(law):
+    """`(-.41 ± .02)`, with its standard error."""
+    i = law.names.index("b")
+    return f"({short(law.values[i], 2)} ± {short(math.sqrt(law.covariance[i][i]), 2)})"
+
+
+def test_mup(committed):
+    outcome, prose = committed("mup")
+    (finding,), (checked,) = outcome.result, treatments(outcome.result)
+    made = {arm: forecast(runs) for arm, runs in finding.runs.items()}
+    rates = [made["muP"].optima[i].tuned["lr"].value for i in (0, -1)]
+    phrases = [
+        *(f"width^{exponent(each.tuned_laws['lr'])}" for each in made.values()),
+        *(short(rate, 4) for rate in rates),
+        share(checked.decisive.difference, sign=-1),
+        share(checked.contrast.at_target.difference, sign=-1),
+    ]
+    assert_all_is_measured(prose, phrases, design=(16, 256, 512))
+    assert (checked.verdict, checked.holds) == ("survives", True)
+
+
+def test_own_model(committed):
+    outcome, prose = committed("own_model")
+    made, verdicts = outcome.result.forecast, outcome.result.verdicts
+    first, last, point = made.optima[0], made.optima[-1], made.at(96)
+    tuned, fixed = (v for v in verdicts if v.seed == 0)
+    assert (tuned.on_law, fixed.cause) == (True, "mistuned")
+    interval = " to ".join(short(side, 3) for side in point.loss_pi)
+    phrases = [
+        *(short(value, 3) for value in (first.tuned["lr"].value, last.tuned["lr"].value)),
+        *(short(loss, 3) for loss in (last.loss, tuned.mean_loss)),
+        f"{short(point.loss, 3)} ({interval})",
+        f"{100 * (fixed.mean_loss / point.loss - 1):.0f} % above",
+    ]
+    assert_all_is_measured(prose, phrases, design=(8, 48, 96))

@@ -6,7 +6,13 @@ Each has a rate of its own at every width. Expected: a lower loss at every width
 exponent, since normalisation eases the training more than it changes what a width can express;
 ghosts a little better than whole batches (Hoffer, Hubara and Soudry 2017, arXiv:1705.08741).
 
-Cost: about 600 small runs, some minutes of one CPU core.
+Found: with batch normalisation the loss is 34 to 52 % lower at the seven widths, in no order; at
+width 64 six runs each differ by 49.7 % (37.6 to 59.5 %); 62.5 % (44.0 to 75.3 %) was forecast.
+Ghosts are better at every width, by 1 to 22 %, significantly at 3 of 7; at width 64 they cannot be
+told from whole batches, 3.1 % (-30.2 to 27.9 %), where 15.5 % (10.2 to 24.9 %) was forecast. The
+losses are those of 1,797 digits and scatter widely, so no law over width is known well.
+
+Cost: about 750 small runs, three minutes on two processor cores.
 """
 
 from dataclasses import replace

@@ -3,7 +3,7 @@
 The model and its data are a class in a file beside this one, because importing a study imports no
 torch. Copy both files, put in what is yours, and run `make study-NAME`.
 
-Expected: the loss falls towards a floor that the noise of the pixels sets, and the best rate falls.
+Expected: the loss falls towards a floor that the noise of the pixels sets; the best rate falls.
 
 Found: the best rate falls from .047 at 8 channels to .019 at 48, where the loss is .228. Two runs
 at 96 channels end at .212; the forecast was .207 (.190 to .225). At the rate of 8 channels they

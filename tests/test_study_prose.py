@@ -4,10 +4,13 @@ import math
 import re
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from extrap import forecast
 from extrap.analyses.comparison.treatments import treatments
+from extrap.records import Interval, Measure
 from extrap.study import open_study, report
 
 ROOT = Path(__file__).parents[1]
@@ -109,3 +112,41 @@ def test_own_model(committed):
         f"{100 * (fixed.mean_loss / point.loss - 1):.0f} % above",
     ]
     assert_all_is_measured(prose, phrases, design=(8, 48, 96))
+
+
+def test_mup_transfer(committed):
+    """The rate that is kept costs six times as much under the standard rule."""
+    outcome, prose = committed("mup_transfer")
+    point = outcome.result.forecast.at(512)
+    kept, tuned = (v for v in outcome.result.verdicts if v.seed == 0)
+    (predicted,) = point.kept_smallest
+    penalty, low, high = np.expm1([predicted.penalty, *predicted.penalty_pi])
+    interval = " to ".join(f"{side:.3f}" for side in point.loss_pi)
+    big = pd.read_csv(ROOT / "examples" / "big.csv").query("width == 512")
+    log_means = np.log(big["loss"]).groupby(big["lr"].round(6)).mean()
+    phrases = [
+        short(tuned.tuned["lr"], 4),
+        f"{tuned.mean_loss:.3f}",
+        f"{point.loss:.3f} ({interval})",
+        short(kept.tuned["lr"], 4),
+        f"{100 * (kept.mean_loss / tuned.mean_loss - 1):.1f} % higher",
+        share(Measure(value=penalty, ci=Interval(low, high))),
+        f"{100 * math.expm1(log_means.iloc[-1] - log_means.min()):.1f} % at width 512",
+    ]
+    assert_all_is_measured(prose, phrases, design=(16,))
+
+
+def test_batch_norm(committed):
+    outcome, prose = committed("batch_norm")
+    normed, ghosts = treatments(outcome.result)
+    gains = [[-row.difference.value for row in t.contrast.by_size] for t in (normed, ghosts)]
+    n_significant = sum(row.difference.ci.upper < 0 for row in ghosts.contrast.by_size)
+    spans = [f"{100 * min(g):.0f} to {100 * max(g):.0f} %" for g in gains]
+    phrases = [
+        f"{spans[0]} lower",
+        f"by {spans[1]}, significantly at {n_significant} of 7",
+        *(share(t.decisive.difference, sign=-1) for t in (normed, ghosts)),
+        *(share(t.contrast.at_target.difference, sign=-1) for t in (normed, ghosts)),
+    ]
+    assert_all_is_measured(prose, phrases, design=(64, 1797))
+    assert [t.verdict for t in (normed, ghosts)] == ["survives", "undecided"]

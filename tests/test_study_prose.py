@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -150,3 +151,28 @@ def test_batch_norm(committed):
     ]
     assert_all_is_measured(prose, phrases, design=(64, 1797))
     assert [t.verdict for t in (normed, ghosts)] == ["survives", "undecided"]
+
+
+def test_knobs(committed):
+    outcome, prose = committed("knobs")
+    changes = {t.contrast.treated: t for t in treatments(outcome.result)}
+    verdicts = Counter(t.verdict for t in changes.values())
+    assert verdicts == {"survives": 1, "hurts": 1, "undecided": 8}
+    assert [changes[f"depth ×{times}"].verdict for times in "½2"] == ["survives", "hurts"]
+
+    def at_144(change, sign):
+        return share(changes[change].contrast.by_size[-1].difference, sign=sign)
+
+    def forecast_of(change, sign):
+        return share(changes[change].contrast.at_target.difference, sign=sign)
+
+    small = [abs(t.decisive.difference.value) for c, t in changes.items() if c[:2] in ("wa", "we")]
+    phrases = [
+        f"{at_144('depth ×½', -1)} at width 144, and {forecast_of('depth ×½', -1)}",
+        f"{at_144('depth ×2', 1)}, {forecast_of('depth ×2', 1)}",
+        f"twice gains {at_144('init_scale ×2', -1)}",
+        f"half costs {at_144('init_scale ×½', 1)}",
+        f"costs {at_144('1 − beta1 ×½', 1)}",
+        f"at most {100 * max(small):.1f} %",
+    ]
+    assert_all_is_measured(prose, phrases, design=(1, 2, 4, 8, 10, 144, 1024))

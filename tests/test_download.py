@@ -462,10 +462,10 @@ def test_a_folder_is_completed_by_the_other_and_by_what_ships(tmp_path, monkeypa
 def test_learning_curves_keep_their_texts_and_their_order():
     head = "Domain,Task,Model,Seen Examples,Loss,Training\n"
     vision = f"{head}IC,bird_5,MiX/B/16,7.0,0.5,1\nIC,bird_5,MiX/B/16,4.0,0.75,0\n"
-    language = (
-        f"{head}LM,val_loss,1.68e+07,8.0,0.25,1\nBB,\"('unit', '1-shot')\",262M,9.0,.125,0\n"
-    )
-    table = conversions.learning_curves([vision.encode(), language.encode()])
+    numbers = f"{head}LM,val_loss,1.68e+07,8.0,0.25,1\n"
+    language = head + "BB,\"('unit', '1-shot')\",262M,9.0,.125,0\n"
+    files = [text.encode() for text in (vision, numbers, language)]
+    table = conversions.learning_curves(files)
     assert table.to_dict("list") == {
         "curve_id": ["IC|bird_5|MiX/B/16"] * 2
         + ["LM|val_loss|1.68e+07", "BB|('unit', '1-shot')|262M"],

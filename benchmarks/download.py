@@ -225,10 +225,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stdout.write("\nStopped; the same command goes on.\n")
         return 130
-    sys.stdout.write(
-        "Tables by address only come from a --mirror, or are converted by hand and put into "
-        f"{options.folder}.\n{left_out(options.folder)}"
-    )
+    if any(not (source.files or source.is_shipped or options.mirror) for source in chosen):
+        sys.stdout.write(
+            "Tables by address only come from a --mirror, or are converted by hand and put into "
+            f"{options.folder}.\n"
+        )
+    sys.stdout.write(left_out(options.folder))
     return 0 if has_all else 1
 
 

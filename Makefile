@@ -18,7 +18,7 @@ CPU_TORCH = $(BIN)/pip install -q -c constraints.txt torch==$(shell sed -n 's/^t
 LOCKED := $(addsuffix $() Makefile,$(shell which flock 2>/dev/null)) $(MAKE) --no-print-directory IS_LOCKED=1
 
 .DEFAULT_GOAL := help
-.PHONY: help report test test-slow lint floors contract backtest bench bench-check calibrate bench-batch \
+.PHONY: help report test test-slow lint floors contract data backtest bench bench-check calibrate bench-batch \
 	bench-compute soak docs clean
 
 help:  ## List the targets
@@ -57,6 +57,9 @@ floors:  ## Run the core of the tests with the oldest libraries allowed, in .ven
 
 contract: $(TESTED)  ## Write tests/contract/ anew
 	$(BIN)/python -m tests.contract
+
+data: $(INSTALLED)  ## Download the published tables of the benchmarks; MIRROR=ADDRESS or folder
+	$(BIN)/python -m benchmarks.download $(if $(MIRROR),--mirror "$(MIRROR)")
 
 backtest: $(INSTALLED)  ## Forecast published and simulated runs, write reports/backtest.html
 	$(BIN)/python -m benchmarks.backtest

@@ -8,7 +8,7 @@
 2. `noise`: gradients of 200 normal coordinates with a noise scale of 471 (|G| = 1, Σ isotropic),
    50 steps; and the same with heavy tails.
 
-DATA is the folder of the published tables, `../shared/data` unless given. Writes
+DATA is the folder of the published tables that `make data` fetches. Writes
 reports/bench-batch.html.
 """
 

@@ -3,7 +3,7 @@
     python -m benchmarks.check [DATA] [--only PART …] [--out FOLDER]
 
 What simulations say of the checker is `make calibrate`. DATA is the folder of the published
-tables, `../shared/data` unless given; what is not there is said and left out. Writes
+tables that `make data` fetches; what is not there is said and left out. Writes
 reports/bench-check.html.
 """
 

@@ -11,8 +11,13 @@ import numpy as np
 import pandas as pd
 from statsmodels.stats.proportion import proportion_confint
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
-"""Published measurements, beside the project; no part of it."""
+ROOT = Path(__file__).parents[1]
+DOWNLOADED = ROOT / "data"
+"""Published measurements as `make data` fetches them; no part of the project."""
+FOLDERS = (DOWNLOADED, ROOT.parent / "shared" / "data")
+"""Where published measurements may be."""
+DATA = max(FOLDERS, key=lambda folder: len(list(folder.glob("*.csv"))))
+"""Of the two the folder with more tables."""
 SEQUENCE = 2048
 """Tokens a sequence in Gadre et al."""
 LONG_WARMUP = 0.5
@@ -72,13 +77,23 @@ def share_row(
     )
 
 
+def table_path(data: Path, name: str) -> Path:
+    """Where a published table is, or would be.
+
+    One of `FOLDERS` is completed by the other; tables that the project ships are beside this file.
+    """
+    others = FOLDERS if data in FOLDERS else ()
+    paths = [folder / name for folder in (data, *others, Path(__file__).parent)]
+    return next((path for path in paths if path.is_file()), paths[0])
+
+
 def require(data: Path, name: str) -> Path:
     """The path of a published table.
 
     Raises:
         FileNotFoundError: It is not there.
     """
-    path = data / name
+    path = table_path(data, name)
     if not path.is_file():
         raise FileNotFoundError(f"the published table {path} is missing")
     return path

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize
 
-from benchmarks.rows import DATA, Row, chinchilla
+from benchmarks.rows import DATA, Row, chinchilla, table_path
 from extrap.fitting.bootstrap import bootstrap, replicate_problem, replicate_starts
 from extrap.fitting.loss_law import fit
 from extrap.fitting.projection import Problem
@@ -84,7 +84,7 @@ def fit_rows(data: Path = DATA) -> list[Row]:
             target=5.0,
         )
     ]
-    if (data / "chinchilla_epoch.csv").is_file():
+    if table_path(data, "chinchilla_epoch.csv").is_file():
         table = chinchilla(data)
         sizes = {"params": table["params"], "tokens": table["tokens"]}
         rows.append(

@@ -21,14 +21,14 @@ import numpy as np
 import pandas as pd
 
 import extrap
-from benchmarks.rows import DATA, Row, share_row
+from benchmarks.rows import ROOT, Row, share_row
 from benchmarks.sweeps import Array, DrawnPart, grid, log_uniform, print_parts
 from extrap.errors import DataError
 from extrap.records import Runs
 
 TABLE = Path(__file__).with_name("watched.csv")
 KNOWN = ["width", "lr", "seed", "status", "stage", "loss"]
-CASES = DATA.parent / "cases2"
+CASES = ROOT.parent / "shared" / "cases2"
 PART = "monitor, our own runs"
 
 

@@ -19,7 +19,7 @@ from benchmarks import (
     optimum_laws,
     tuned_values,
 )
-from benchmarks.rows import DATA
+from benchmarks.rows import DATA, table_path
 from benchmarks.scores import with_interval
 from benchmarks.surface_kinds import GROUPS, RATIOS, case
 from extrap.analyses.batch_size import agreement, rate_law
@@ -62,7 +62,7 @@ def test_example_of_steps_is_the_table_of_the_study():
 
 @pytest.mark.slow
 def test_losses_beyond_the_budgets_are_those_that_the_page_states():
-    if not (DATA / "porian_formll.csv").is_file():
+    if not table_path(DATA, "porian_formll.csv").is_file():
         pytest.skip("the published tables are not there")
     found = allocations.losses_beyond(DATA)
     near = found[found["ratio"] == 4]

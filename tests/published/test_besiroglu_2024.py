@@ -7,24 +7,23 @@ repository's data the sum of the loss has its minimum (1.0183e-3) at E 1.8172, a
 E and alpha ± .002, beta ± .003, A ± 3 %, B ± 6 %, which hold the published values as well.
 """
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import extrap
+from benchmarks.rows import DATA, table_path
 from extrap.analyses.allocation.budget_splits import ChinchillaLaw, optimal_split
 from extrap.fitting.bootstrap import bootstrap
 
-DATA = Path(__file__).parents[2].parent / "shared" / "data" / "chinchilla_epoch.csv"
+TABLE = table_path(DATA, "chinchilla_epoch.csv")
 
 
 @pytest.fixture(scope="module")
 def table():
-    if not DATA.is_file():
-        pytest.skip(f"the digitised Chinchilla runs are not here ({DATA.name} in ../shared/data)")
-    runs = pd.read_csv(DATA)
+    if not TABLE.is_file():
+        pytest.skip(f"the digitised Chinchilla runs are not here ({TABLE.name}: make data)")
+    runs = pd.read_csv(TABLE)
     return runs[~runs["epoch_outlier"].astype(bool)]
 
 
@@ -115,14 +114,11 @@ def test_split_of_the_runs_is_the_published_one(table):
     assert not any("disagree" in said for said in found.warnings)
 
 
-DATA = Path(__file__).parents[2].parent / "shared" / "data" / "chinchilla_epoch.csv"
-
-
 @pytest.fixture(scope="module")
 def least_squares():
-    if not DATA.is_file():
-        pytest.skip(f"the digitised Chinchilla runs are not here ({DATA.name} in ../shared/data)")
-    table = pd.read_csv(DATA)
+    if not TABLE.is_file():
+        pytest.skip(f"the digitised Chinchilla runs are not here ({TABLE.name}: make data)")
+    table = pd.read_csv(TABLE)
     kept = table[~table["epoch_outlier"].astype(bool)]
     assert len(kept) == 240
     sizes = {"params": kept["params"], "tokens": kept["tokens"]}

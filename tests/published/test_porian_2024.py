@@ -7,15 +7,14 @@ setting on RefinedWeb, .835 there and .883 here: its profiles are flat, and budg
 than their errors.
 """
 
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
 import extrap
+from benchmarks.rows import DATA, table_path
 from extrap.analyses.allocation import law
 
-DATA = Path(__file__).parents[2].parent / "shared" / "data" / "porian_formll.csv"
+TABLE = table_path(DATA, "porian_formll.csv")
 SETTINGS = {
     ("base", "long", "kaplan", "kaplan"): (0.864, 0.835),
     ("base", "long", "kaplan", "standard"): (0.699, 0.706),
@@ -31,9 +30,9 @@ LAW_DIFFERS = ("rw", "base", "long", "kaplan", "standard")
 
 @pytest.fixture(scope="module")
 def table():
-    if not DATA.is_file():
-        pytest.skip(f"the isoFLOP runs are not here ({DATA.name} in ../shared/data)")
-    return pd.read_csv(DATA)
+    if not TABLE.is_file():
+        pytest.skip(f"the isoFLOP runs are not here ({TABLE.name}: make data)")
+    return pd.read_csv(TABLE)
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=" ".join)

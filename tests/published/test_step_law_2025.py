@@ -8,22 +8,21 @@ D in lr comes out smaller, .26 ± .02, and is pinned here: with a free exponent 
 take part of it.
 """
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import extrap
+from benchmarks.rows import DATA, table_path
 
-DATA = Path(__file__).parents[2].parent / "shared" / "data" / "steplaw.csv"
+TABLE = table_path(DATA, "steplaw.csv")
 
 
 @pytest.fixture(scope="module")
 def dense():
-    if not DATA.is_file():
-        pytest.skip(f"the published runs are not here ({DATA.name} in ../shared/data)")
-    table = pd.read_csv(DATA)
+    if not TABLE.is_file():
+        pytest.skip(f"the published runs are not here ({TABLE.name}: make data)")
+    table = pd.read_csv(TABLE)
     table = table[table["task"] == "dense"]
     table.loc[table["loss"] > 4, "loss"] = np.inf  # these did not train
     runs = extrap.read_runs(

@@ -7,22 +7,21 @@ their own `steps_to_target_paper_fit`; their law is by plain least squares, ours
 their errors, which moves its value at the fitted sizes by under 1 %.
 """
 
-from pathlib import Path
-
 import pytest
 
+from benchmarks.rows import DATA, table_path
 from extrap import critical_batch
 
-DATA = Path(__file__).parents[2].parent / "shared" / "data" / "zhang_cbs.csv"
+TABLE = table_path(DATA, "zhang_cbs.csv")
 AT_OVERHEAD = {85e6: 745, 151e6: 955, 302e6: 1394, 604e6: 1889, 1.2e9: 2533}
 
 
 @pytest.fixture(scope="module")
 def found():
-    if not DATA.is_file():
-        pytest.skip(f"the published steps are not here ({DATA.name} in ../shared/data)")
+    if not TABLE.is_file():
+        pytest.skip(f"the published steps are not here ({TABLE.name}: make data)")
     return critical_batch(
-        DATA,
+        TABLE,
         batch="batch_size_seqs",
         steps="steps_to_target_paper_fit",
         by="params",

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import extrap
+from benchmarks.rows import DATA, table_path
 from extrap.errors import DataError
 from extrap.reading import read_runs
 from extrap.reading.reader import read_sweep
@@ -26,7 +27,6 @@ from .messy import (
 )
 
 ROOT = Path(__file__).parents[2]
-DATA = ROOT.parent / "shared" / "data"
 GRID = sweep()
 WARMUPS = two("warmup", (100, 500))
 
@@ -128,12 +128,13 @@ PUBLISHED = {
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_tables_need_one_choice_at_most(name):
-    if not (DATA / name).is_file():
-        pytest.skip(f"the published table {name} is not here")
+    path = table_path(DATA, name)
+    if not path.is_file():
+        pytest.skip(f"the published table {name} is not here (make data)")
     where, sizes, tuned = PUBLISHED[name]
     if where:
-        assert {"where": where} in choices_of(DATA / name)
-    runs, _ = read_sweep(DATA / name, Request(where=where))
+        assert {"where": where} in choices_of(path)
+    runs, _ = read_sweep(path, Request(where=where))
     assert (runs.sizes, runs.tuned) == (tuple(sizes.split()), tuple(tuned.split()))
 
 
@@ -245,11 +246,11 @@ def test_an_allocation_finds_its_columns():
 
 @pytest.mark.parametrize("name", ["porian_formll.csv", "chinchilla_epoch.csv"])
 def test_published_tables_agree_with_themselves(name):
-    if not (DATA / name).exists():
-        pytest.skip(f"the published runs are not here ({name} in ../shared/data)")
-    assert not [
-        n for n in check_units(pd.read_csv(DATA / name), ("params", "tokens")) if "should be" in n
-    ]
+    path = table_path(DATA, name)
+    if not path.is_file():
+        pytest.skip(f"the published runs are not here ({name}: make data)")
+    runs = pd.read_csv(path)
+    assert not [n for n in check_units(runs, ("params", "tokens")) if "should be" in n]
 
 
 DECIDERS = [

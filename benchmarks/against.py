@@ -241,6 +241,8 @@ def worse(sets: Sequence[SplitSet]) -> list[Block]:
     for name, noun in NOUNS.items():
         if where := count(sets, name).where:
             lines.append(Paragraph(f"A peer is better in {noun}: {'; '.join(where)}."))
+    if not lines:
+        lines.append(Paragraph("In no comparison of these is a peer better."))
     timed = [
         faster(set_.scores, method)
         for set_ in sets
@@ -248,13 +250,10 @@ def worse(sets: Sequence[SplitSet]) -> list[Block]:
         for method in set_.scores["method"].unique()
         if method != OURS
     ]
-    return [
-        *(lines or [Paragraph("In no comparison of these is a peer better.")]),
-        Paragraph(
-            f"A peer is faster in {timed.count(PEER_BETTER)} of "
-            f"{len(timed) - timed.count(TIE)} comparisons of processor time."
-        ),
-    ]
+    n_peer, n = timed.count(PEER_BETTER), len(timed) - timed.count(TIE)
+    if n:
+        lines.append(Paragraph(f"A peer is faster in {n_peer} of {n} comparisons of times."))
+    return lines
 
 
 def page_of(sets: Sequence[SplitSet]) -> Page:

@@ -234,12 +234,16 @@ def _looked_up(number: int, targets: Callable[[], Iterator[Target]]) -> list[dic
 
 def measure(data: Path = DATA) -> pd.DataFrame:
     """One row per target and method; tables that are not there are left out."""
-    tables: list[Callable[[], Iterator[Target]]] = [metz_targets]
-    if (data / "steplaw.csv").is_file():
-        tables.append(partial(step_law_targets, data))
+    tables: tuple[Callable[[], Iterator[Target]], ...] = (
+        metz_targets,
+        partial(step_law_targets, data),
+    )
     with ProcessPoolExecutor(2) as pool:
         found = list(pool.map(_drawn, range(N_SWEEPS)))
         for targets in tables:
-            numbers = range(len(list(targets())))
+            try:
+                numbers = range(len(list(targets())))
+            except FileNotFoundError:
+                continue
             found += pool.map(partial(_looked_up, targets=targets), numbers)
     return pd.DataFrame([row for rows in found for row in rows])

@@ -18,8 +18,8 @@ CPU_TORCH = $(BIN)/pip install -q -c constraints.txt torch==$(shell sed -n 's/^t
 LOCKED := $(addsuffix $() Makefile,$(shell which flock 2>/dev/null)) $(MAKE) --no-print-directory IS_LOCKED=1
 
 .DEFAULT_GOAL := help
-.PHONY: help report test test-slow lint floors contract data backtest bench bench-check calibrate bench-batch \
-	bench-compute soak docs clean
+.PHONY: help report test test-slow lint floors contract data backtest peers bench bench-check calibrate \
+	bench-batch bench-compute soak docs clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { sub("%", "NAME", $$1); printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,8 +61,18 @@ contract: $(TESTED)  ## Write tests/contract/ anew
 data: $(INSTALLED)  ## Download the published tables of the benchmarks; MIRROR=ADDRESS or folder
 	$(BIN)/python -m benchmarks.download $(if $(MIRROR),--mirror "$(MIRROR)")
 
-backtest: $(INSTALLED)  ## Forecast published and simulated runs, write reports/backtest.html
+backtest: $(INSTALLED)  ## Forecast published runs, write reports/backtest.html and against.html
 	$(BIN)/python -m benchmarks.backtest
+
+# other packages, in an environment of their own; PEER_PYTHON is Python 3.12 or newer
+peers: PEER_PYTHON ?= python3.12
+peers: $(INSTALLED)  ## Forecast the same splits with other packages, write benchmarks/peers.csv
+	$(PEER_PYTHON) -m venv .venv-peers
+	.venv-peers/bin/pip install -q simple-scaling-laws==0.2.0 chinchilla==0.2.0
+	mkdir -p build
+	$(BIN)/python -m benchmarks.peers splits build/splits.json
+	OMP_NUM_THREADS=1 .venv-peers/bin/python -W ignore benchmarks/peer_packages.py build/splits.json build/peers.jsonl
+	$(BIN)/python -m benchmarks.peers table build/peers.jsonl
 
 bench: $(INSTALLED)  ## Time training and fits, write reports/bench.html
 	$(BIN)/python -m benchmarks.bench
@@ -73,6 +83,7 @@ bench-check: $(INSTALLED)  ## Check runs known to be right and wrong, write repo
 calibrate: $(INSTALLED)  ## Alarms, power and intervals over drawn settings
 	$(BIN)/python -m benchmarks.calibrate
 	$(BIN)/python -m benchmarks.interval_draws
+	$(BIN)/python -m benchmarks.simulated
 
 bench-batch: $(INSTALLED)  ## Noise scales and critical batches, write reports/bench-batch.html
 	$(BIN)/python -m benchmarks.batch

@@ -107,6 +107,14 @@ def of_ladder(table: Any) -> list[dict[str, Any]]:
         ]
 
 
+def judge_ladders(data: Path = DATA) -> pd.DataFrame:
+    """Every split of the public ladders."""
+    tables = [table for _, table in all_splits(data)]
+    with ProcessPoolExecutor(2) as pool:
+        points = pool.map(of_ladder, tables, chunksize=4)
+        return pd.DataFrame(list(itertools.chain.from_iterable(points)))
+
+
 def rows(part: str, found: pd.DataFrame) -> list[Row]:
     """Shares of a part."""
     high = found[found["level"] == "high"]

@@ -23,6 +23,7 @@ fitted run repeated differs from it by the noise alone.
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -134,13 +135,22 @@ def all_splits(data: Path = DATA) -> list[tuple[str, Table]]:
     return list(found.values())
 
 
-def judge(ladder: str, table: Table) -> pd.DataFrame:
-    """One row per larger run: its scores, and whether it is an alarm, as it is and made worse."""
+def judged_part(table: Table) -> Table:
+    """The split with the larger runs that are judged."""
     truth = table.truth.sort_values([*SIZES])
     if len(truth) > MOST_JUDGED:
         truth = truth.iloc[np.linspace(0, len(truth) - 1, MOST_JUDGED).round().astype(int)]
-    made, points = table.forecast(), truth[[*SIZES]].astype(float).to_dict("records")
+    return table._replace(truth=truth)
+
+
+def judge(ladder: str, table: Table) -> pd.DataFrame:
+    """One row per larger run: its scores, and whether it is an alarm, as it is and made worse."""
+    truth = judged_part(table).truth
+    points = truth[[*SIZES]].astype(float).to_dict("records")
+    began = time.process_time()
+    made = table.forecast()
     scores = score_forecast(made, points, truth["loss"])
+    scores["seconds"] = time.process_time() - began
     predictions = [made.predict_loss(point) for point in points]
     for percent in WORSE:
         losses = truth["loss"] * (1 + percent / 100)
@@ -242,10 +252,8 @@ def leave_out(table: Table) -> pd.DataFrame:
     return pd.concat(found).assign(source=table.group, ladder=table.name)
 
 
-def near_rows(data: Path = DATA) -> list[Row]:
-    """Coverage and width where runs are left out one by one, each source alike."""
-    if not data.is_dir():
-        return [Row(part="left-out runs", figure="coverage", reached="no tables here")]
+def judge_near(data: Path = DATA) -> pd.DataFrame:
+    """One row per run that is left out of a published ladder."""
     tables = [
         Table(
             name, source, SIZES, runs[[*SIZES, "loss"]].astype(float).reset_index(drop=True), runs
@@ -253,15 +261,20 @@ def near_rows(data: Path = DATA) -> list[Row]:
         for source, name, runs in ladders(data)
     ]
     with ProcessPoolExecutor(2) as pool:
-        scores = pd.concat(pool.map(leave_out, tables))
+        return pd.concat(pool.map(leave_out, tables))
+
+
+def near_rows(scores: pd.DataFrame) -> list[Row]:
+    """Coverage and width where runs are left out one by one, each source alike."""
     scores = scores.assign(half=np.log1p(scores["width"]) / 2)
     by_source = scores.groupby("source")
     held = by_source["held_90"].mean()
     widths = by_source["half"].median() / by_source["error"].apply(lambda v: v.abs().quantile(0.9))
     listed = ", ".join(f"{name} {held[name]:.0%}, {widths[name]:.1f}" for name in held.index)
+    n_ladders = len(scores[["source", "ladder"]].drop_duplicates())
     return [
         Row(
-            part=f"{len(scores)} runs left out of {len(tables)} ladders",
+            part=f"{len(scores)} runs left out of {n_ladders} ladders",
             figure="90 % intervals hold; their median half width over the 90 % quantile of errors",
             target="≥ 85 %",
             reached=f"{held.mean():.1%}; {widths.mean():.2f}: {listed}",
@@ -270,13 +283,10 @@ def near_rows(data: Path = DATA) -> list[Row]:
     ]
 
 
-def public_rows(data: Path = DATA) -> list[Row]:
-    """Figures over published ladders; nothing where they are not there."""
-    if not data.is_dir():
-        return [Row(part="published ladders", figure="coverage", reached="no tables here")]
+def judge_all(data: Path = DATA) -> pd.DataFrame:
+    """One row per larger run of every split of the published ladders."""
     with ProcessPoolExecutor(2) as pool:
-        scores = pd.concat(pool.map(judge, *zip(*all_splits(data), strict=True), chunksize=4))
-    return rows_of_scores(scores)
+        return pd.concat(pool.map(judge, *zip(*all_splits(data), strict=True), chunksize=4))
 
 
 def rows_of_scores(scores: pd.DataFrame) -> list[Row]:
@@ -421,6 +431,8 @@ PARTS = {
 
 
 if __name__ == "__main__":
-    print_parts(
-        __doc__, PARTS, DRAWS, once={"published": public_rows, "near": near_rows}, more=overall
-    )
+    once = {
+        "published": lambda: rows_of_scores(judge_all()),
+        "near": lambda: near_rows(judge_near()),
+    }
+    print_parts(__doc__, PARTS, DRAWS, once=once, more=overall)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from types import MappingProxyType
 
 import numpy as np
@@ -221,9 +222,15 @@ def one_log() -> list[Row]:
     return rows
 
 
+@cache
+def held_out_logs() -> pd.DataFrame:
+    """Forecasts from held-out losses of all families and of the project's own studies."""
+    return forecasts((*mpl(), *llama_like("val_loss"), *own()))
+
+
 def all_logs() -> list[Row]:
     """Held-out losses of all families and of the project's own studies."""
-    table = forecasts((*mpl(), *llama_like("val_loss"), *own()))
+    table = held_out_logs()
     held, error = clustered(table, "held")
     rows = [
         Row(

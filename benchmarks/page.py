@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import extrap
-from benchmarks.rows import DATA, Row
+from benchmarks.rows import DATA, Row, require
 from extrap.reporting import html
 from extrap.reporting.blocks import Answer, Details, Page, Paragraph
 from extrap.reporting.study_page import provenance
@@ -50,11 +51,31 @@ class Words:
 
 
 class Part(NamedTuple):
-    """One measurement: how it is made, which rows it gives, which published tables it needs."""
+    """One measurement.
+
+    Attributes:
+        measure: Makes it.
+        rows: Which rows it gives.
+        tables: Published tables it needs.
+        stated: How the rows of docs/measured.md begin that state its figures.
+    """
 
     measure: Callable[[], Any]
     rows: Callable[[Any], Sequence[Row]]
     tables: tuple[str, ...] = ()
+    stated: tuple[str, ...] = ()
+
+    def missing(self, data: Path) -> list[str]:
+        """Tables that are not there."""
+        return [name for name in self.tables if not _is_there(data, name)]
+
+
+def _is_there(data: Path, name: str) -> bool:
+    try:
+        require(data, name)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def parser_of(doc: str | None) -> argparse.ArgumentParser:
@@ -72,8 +93,7 @@ def run_parts(
     *,
     words: Words,
     name: str,
-    more: Callable[[Mapping[str, Any]], Sequence[Row]] = lambda _: [],
-) -> None:
+) -> dict[str, Any]:
     """Measure the parts asked for whose tables are there; print and write what they gave.
 
     Args:
@@ -81,7 +101,9 @@ def run_parts(
         given: What `parser_of` parsed.
         words: What the page is about.
         name: Of the file written, without suffix.
-        more: Rows from what all parts gave.
+
+    Returns:
+        Part → what was measured.
     """
     wanted = given.only or list(parts)
     if unknown := set(wanted) - set(parts):
@@ -91,19 +113,26 @@ def run_parts(
     seconds: dict[str, float] = {}
     missing: list[str] = []
     for key, part in parts.items():
-        absent = [table for table in part.tables if not (given.data / table).is_file()]
-        missing += [table for table in absent if table not in missing and key in wanted]
-        if absent or key not in wanted:
+        if key not in wanted:
             continue
-        began = time.perf_counter()
+        if absent := part.missing(given.data):
+            sys.stdout.write(f"{key}: left out, {', '.join(absent)} missing in {given.data}\n")
+            missing += [table for table in absent if table not in missing]
+            continue
+        began, used = time.perf_counter(), _processor_seconds()
         found[key] = part.measure()
         rows += part.rows(found[key])
         seconds[key] = time.perf_counter() - began
-        sys.stderr.write(f"{key}: {seconds[key]:.0f} s\n")
-    if missing:
-        sys.stdout.write(f"Missing in {given.data}: {', '.join(missing)}; left out.\n")
-    rows += more(found)
+        used = _processor_seconds() - used
+        sys.stderr.write(f"{key}: {seconds[key]:.0f} s, {used:.0f} s of processors\n")
     write(rows, seconds, missing, words=words, folder=given.out, name=name)
+    return found
+
+
+def _processor_seconds() -> float:
+    """Of this process and its children that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def write(

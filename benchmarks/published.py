@@ -1,4 +1,4 @@
-"""Published runs whose small sizes forecast the large ones, and two packages on the same data.
+"""Published runs whose small sizes forecast the large ones.
 
 1. Alabdulmohsin et al. (2022), arXiv 2209.06640: 92 curves of loss against examples seen; the
    held-out part reaches about twice the largest fitted x. One setting for all domains. Of every
@@ -10,9 +10,6 @@
 3. Besiroglu et al. (2024), arXiv 2404.10102: 240 digitised runs of Hoffmann et al., refitted with
    Huber's loss of log residuals, δ = 1e-3, summed.
 4. `extrap.backtest` of the tables of 2 and 3 and of Step Law's (Li et al. 2025).
-
-`peers.csv` has what simple-scaling-laws 0.2.0 (400 bootstrap draws, 90 % band of a new run) and
-chinchilla 0.2.0 reach on 1 and 2, all settings their own otherwise, measured at commit 6310f3e.
 """
 
 from __future__ import annotations
@@ -20,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -63,7 +59,6 @@ REFIT = {
 }
 """Parameter → value, absolute tolerance, as published."""
 FAR = 8.0
-PEERS = Path(__file__).with_name("peers.csv")
 
 
 def curve_tables(data: Path) -> Iterator[Table]:
@@ -147,6 +142,19 @@ def curve_rows(found: pd.DataFrame) -> list[Row]:
             reached=f"{width:.1%}",
             met=bool(width <= 0.08),
         ),
+    ]
+
+
+def short_rows(found: pd.DataFrame) -> list[Row]:
+    """The figures of the short curves."""
+    means = by_table(found)
+    return [
+        Row(
+            part=f"{SHORT}, {len(means)} curves",
+            figure="mean RMSLE; 90 % intervals hold, mean over curves; median width",
+            reached=f"{means['rmsle'].mean():.4f}; {means['held_90'].mean():.0%}; "
+            f"{means['width'].median():.1%}",
+        )
     ]
 
 
@@ -277,47 +285,3 @@ def backtest_rows(found: pd.DataFrame) -> list[Row]:
             (f"beyond ×{FAR:g}", found[ratio > FAR], 0.8, None),
         )
     ]
-
-
-def peer_rows(found: Mapping[str, Any]) -> list[Row]:
-    """Ours against two packages, on what was measured: errors, widths and interval scores."""
-    peers = pd.read_csv(PEERS, keep_default_na=False, na_values=[""])
-    rows = []
-    for key, name in {"curves": CURVES, "short curves": SHORT}.items():
-        if key not in found:
-            continue
-        ours = found[key].query("method == @OURS") if key == "curves" else by_table(found[key])
-        theirs = peers[peers["part"] == name]
-        both = ours.merge(theirs, left_on="table", right_on="set", suffixes=("", "_theirs"))
-        held = f"{both['held_90'].mean():.0%} (theirs {both['covered'].mean():.0%})"
-        for column, words in {
-            "rmsle": "mean RMSLE",
-            "width": "median width of the 90 % interval",
-            "interval_score": "mean interval score of the 90 % band, log loss",
-        }.items():
-            how = "median" if column == "width" else "mean"
-            mine, other = both[column].agg(how), both[f"{column}_theirs"].agg(how)
-            rows.append(_against(f"{name}: {words}", mine, other, theirs["peer"].iloc[0]))
-        rows[-2] = Row(**{**rows[-2].__dict__, "note": f"holds {held}"})
-    for rule in RULES if "gadre" in found else ():
-        ours = found["gadre"].query("method == @OURS and group == @rule")
-        ours = ours.assign(abs_error=np.expm1(ours["error"]).abs())
-        theirs = peers[peers["part"] == f"Gadre, {rule}"].groupby(["peer", "setting"])
-        for column in ("abs_error", "interval_score"):
-            means = theirs[column].mean().dropna()
-            mine = ours.groupby("table")[column].mean().mean()
-            setting = "{}, {}".format(*means.idxmin())
-            rows.append(_against(f"Gadre, {rule}: mean {column}", mine, means.min(), setting))
-    return rows
-
-
-def _against(figure: str, mine: float, other: float, peer: str) -> Row:
-    return Row(
-        part="other packages, same data",
-        figure=figure,
-        beat=f"{peer} {other:.4f}",
-        target="smaller",
-        reached=f"{mine:.4f}",
-        met=bool(mine < other),
-        note="Of all settings of a package the best one on these very runs.",
-    )

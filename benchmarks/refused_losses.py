@@ -13,13 +13,14 @@ from __future__ import annotations
 import argparse
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 import extrap
 from benchmarks import ladders
 from benchmarks.page import print_rows
-from benchmarks.rows import Row, share_row
+from benchmarks.rows import DATA, Row, share_row
 from benchmarks.scores import Table
 from extrap.errors import DataError
 
@@ -65,16 +66,20 @@ def _rays(made: extrap.Forecast) -> Iterator[tuple[dict[str, float], list[str]]]
         yield middle | {column: largest[column]}, [column]
 
 
-def rows(workers: int) -> list[Row]:
-    """The share refused of each source and of all, and the number of rays."""
-    tables = [table for _, table in ladders.all_splits()]
+def measure_all(data: Path = DATA, workers: int = 2) -> list[tuple[str, list[bool], int]]:
+    """The same of every split."""
+    tables = [table for _, table in ladders.all_splits(data)]
     with ProcessPoolExecutor(workers) as pool:
-        found = list(pool.map(measure, tables))
+        return list(pool.map(measure, tables, chunksize=4))
+
+
+def rows(found: Sequence[tuple[str, list[bool], int]]) -> list[Row]:
+    """The share refused of each source and of all, and the number of rays."""
     by_source: dict[str, list[bool]] = {}
     for source, refused, _ in found:
         by_source.setdefault(source, []).extend(refused)
     n_fitted = sum(bool(refused) for _, refused, _ in found)
-    part = f"{len(by_source)} sources, {n_fitted} of {len(tables)} splits fitted"
+    part = f"{len(by_source)} sources, {n_fitted} of {len(found)} splits fitted"
     shares = [share_row(part, source, refused) for source, refused in by_source.items()]
     every = [each for refused in by_source.values() for each in refused]
     n_answered = sum(n for *_, n in found)
@@ -95,7 +100,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--workers", type=int, default=2)
-    print_rows(rows(parser.parse_args().workers))
+    print_rows(rows(measure_all(workers=parser.parse_args().workers)))
 
 
 if __name__ == "__main__":

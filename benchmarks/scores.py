@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, NamedTuple
@@ -41,10 +42,12 @@ class Table(NamedTuple):
 
 
 def score(table: Table) -> pd.DataFrame:
-    """The scores of a table's forecast, with its name and group."""
+    """The scores of a table's forecast, with its name, group and processor time."""
     points = table.truth[list(table.sizes)].astype(float).to_dict("records")
+    began = time.process_time()
     scores = score_forecast(table.forecast(), points, table.truth["loss"])
-    return scores.assign(table=table.name, group=table.group)
+    seconds = time.process_time() - began
+    return scores.assign(table=table.name, group=table.group, seconds=seconds)
 
 
 def score_all(tables: Iterable[Table]) -> pd.DataFrame:
@@ -98,10 +101,17 @@ def points_of(truth: Any, low: Any, high: Any) -> Any:
 
 
 def by_table(scores: pd.DataFrame) -> pd.DataFrame:
-    """One row per table: `rmsle`, share held, median width, mean interval score."""
-    how = {"error": rms, "width": "median", "held_90": "mean", "interval_score": "mean"}
-    means = scores.groupby(["table", "group"], sort=False).agg(how)
-    return means.rename(columns={"error": "rmsle"}).reset_index()
+    """One row per table: `rmsle`, mean absolute error, bias, and what the interval does."""
+    how = {
+        "rmsle": ("error", rms),
+        "abs_error": ("error", lambda errors: errors.abs().mean()),
+        "bias": ("error", "mean"),
+        "width": ("width", "median"),
+        "held_90": ("held_90", "mean"),
+        "interval_score": ("interval_score", "mean"),
+        "seconds": ("seconds", "first"),
+    }
+    return scores.groupby(["table", "group"], sort=False).agg(**how).reset_index()
 
 
 def rms(errors: Iterable[float]) -> float:

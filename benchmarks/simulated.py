@@ -1,11 +1,14 @@
 """Where the truth is known: how often the intervals hold.
 
+    python -m benchmarks.simulated [--replicates N]
+
 Sweeps of 4 to 12 sizes, each twice the one before, with 1 to 3 seeds and noise of .3 or 1 %, drawn
 from laws inside the family and from others; a new run at 4, 16 and 64 times the largest size.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -15,6 +18,7 @@ import pandas as pd
 
 import extrap
 from benchmarks import sweeps
+from benchmarks.page import print_rows
 from benchmarks.rows import Row, share_row
 from benchmarks.scores import LEVEL, score_forecast
 
@@ -99,3 +103,9 @@ def rows(table: pd.DataFrame) -> list[Row]:
             )
         ),
     ]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--replicates", type=int, default=N_REPLICATES, help="of each setting")
+    print_rows(rows(simulate_all(parser.parse_args().replicates)))

@@ -78,13 +78,15 @@ class Arm:
 
 
 def load_series(name: str, folder: Path = STUDIES) -> list[Arm]:
-    """The studies of a series that are in its table; a study whose sweep is missing is left out.
+    """The studies of a series that are in its table; one that was not run is left out.
 
     Args:
         name: Of the study file, and of its tables.
         folder: Of the tables.
     """
     kind, path = open_study(STUDIES / f"{name}.py"), folder / f"{name}.csv"
+    if not path.is_file():
+        return []
     sealed_path = folder / f"{name}.sealed.csv"
     sealed = pd.read_csv(sealed_path) if sealed_path.is_file() else pd.DataFrame({"arm": []})
     return arms_of(kind, path, sealed)

@@ -224,13 +224,11 @@ def main() -> None:
     else:
         rows.append(Row(part="schedules", figure="runs", reached="not run"))
     names = [spec.name for spec in open_study(STUDIES / f"{FINETUNE}.py").specs()]
-    arms = load_series(FINETUNE, folder) if (folder / f"{FINETUNE}.csv").is_file() else []
+    arms = load_series(FINETUNE, folder)
     rows += completeness_rows(FINETUNE, arms, names)
     if arms:
-        pretraining = (
-            load_series(REPLICATIONS, folder) if (folder / f"{REPLICATIONS}.csv").is_file() else []
-        )
-        pretraining = [arm for arm in pretraining if arm.spec.name in PRETRAINING]
+        replications = load_series(REPLICATIONS, folder)
+        pretraining = [arm for arm in replications if arm.spec.name in PRETRAINING]
         rows += finetune_rows(arms, pretraining)
         rows += flag_rows(FINETUNE, arms)
     print_rows(rows)

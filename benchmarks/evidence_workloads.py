@@ -162,8 +162,7 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", type=Path, default=STUDIES, help="of the tables")
     folder = parser.parse_args().folder
     peers = pd.read_csv(PEERS) if PEERS.is_file() else pd.DataFrame({"arm": []})
-    tables = [name for name in SERIES if (folder / f"{name}.csv").is_file()]
-    arms = [arm for name in tables for arm in load_series(name, folder)]
+    arms = [arm for name in SERIES for arm in load_series(name, folder)]
     names = [s.name for name in SERIES for s in open_study(STUDIES / f"{name}.py").specs()]
     print_rows(rows(arms, names, peers))
 

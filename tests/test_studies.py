@@ -43,7 +43,7 @@ def test_every_study_asks_and_is_planned_from_anywhere_without_torch(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     studies = [open_study(path) for path in STUDIES]
-    assert {study.symbol for study in studies} == {*kinds(), "CASCADE", "HORIZON"}
+    assert {study.symbol for study in studies} == {*kinds(), "CASCADE", "HORIZON", "SERIES"}
     for path, study in zip(STUDIES, studies, strict=True):
         assert study.name == name_of(path)
         assert study.question.endswith("?")

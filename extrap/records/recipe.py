@@ -31,6 +31,8 @@ ONLY_FOR = {
     **dict.fromkeys(("beta1", "beta2", "eps"), ("adam", "adamw", "muon")),
 }
 """Fields that only some optimisers look at."""
+DECAYING = ("wsd", "wsd-sqrt")
+"""Schedules that look at the field `decay`."""
 STEPS_ONLY = ("drops", "drop_factor", "decay_by")
 """Fields that only the schedule `"steps"` looks at; studies without it do not record them."""
 
@@ -70,9 +72,11 @@ class Recipe:
         init_scale: Factor of the initial weights of every tensor with two or more axes.
         schedule: `"constant"`, `"linear"`, `"cosine"` (both fall to 0 from the end of the
             warm-up), `"wsd"` (warm-up, stable, linear decay to 0 over the last `decay` of the
-            steps) or `"steps"` (constant, with a drop at each of `drops`).
+            steps), `"wsd-sqrt"` (the same, but a share x of the decay leaves 1 − √x of the rate:
+            Hägele et al. 2024, arXiv 2405.18392) or `"steps"` (constant, with a drop at each of
+            `drops`).
         warmup: Fraction of the steps over which the rate climbs linearly, in [0, 1).
-        decay: Fraction of the steps, in [0, 1]; used only by `"wsd"`.
+        decay: Fraction of the steps, in [0, 1]; used only by `"wsd"` and `"wsd-sqrt"`.
         drops: Rising fractions of the examples, after the end of the warm-up; only `"steps"` uses
             this field and the next two.
         drop_factor: Factor, above 1, by which each drop divides the rate or multiplies the batch.
@@ -103,7 +107,9 @@ class Recipe:
     weight_decay: NotNegative = 0.0
     clip: NotNegative = 0.0
     init_scale: NotNegative = 1.0
-    schedule: Annotated[str, one_of("constant", "linear", "cosine", "wsd", "steps")] = "wsd"
+    schedule: Annotated[
+        str, one_of("constant", "linear", "cosine", "wsd", "wsd-sqrt", "steps")
+    ] = "wsd"
     warmup: BelowOne = 0.05
     decay: UpToOne = 0.5
     drops: tuple[float, ...] = (0.5, 0.75)
@@ -117,7 +123,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         fit_fields(self)
-        if self.schedule == "wsd":
+        if self.schedule in DECAYING:
             settings = [f"warmup={self.warmup}", f"decay={self.decay}"]
             require(
                 self.decay <= 1 - self.warmup, "warmup and decay must sum to at most 1", settings
@@ -183,7 +189,7 @@ class Recipe:
     def in_use(self) -> tuple[str, ...]:
         """The fields that matter with this optimiser, schedule and parametrisation."""
         idle = {name for name, users in ONLY_FOR.items() if self.optimizer not in users}
-        if self.schedule != "wsd":
+        if self.schedule not in DECAYING:
             idle.add("decay")
         if self.schedule != "steps":
             idle.update(STEPS_ONLY)

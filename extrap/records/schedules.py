@@ -12,9 +12,10 @@ def multiplier(recipe: Recipe, step: int) -> float:
 
     With W = warmup · T, the update after `step` earlier ones is scaled by (step + 1) / W while
     that is below 1. From then on by 1 (`constant`), by (T − step) / D over the last D steps
-    (`linear`: D = T − W; `wsd`: D = decay · T), or by ½ (1 + cos π x), x = (step − W) / (T − W)
-    (`cosine`). With `steps` it is a constant of each phase, 1 throughout where the batch grows
-    instead. It is never 0, so no update is wasted.
+    (`linear`: D = T − W; `wsd`: D = decay · T), by 1 − √x, x = 1 − (T − step) / D, over these
+    (`wsd-sqrt`), or by ½ (1 + cos π x), x = (step − W) / (T − W) (`cosine`). With `steps` it is a
+    constant of each phase, 1 throughout where the batch grows instead. It is never 0, so no update
+    is wasted.
 
     Args:
         recipe: Gives T, W, D and the schedule.
@@ -22,7 +23,8 @@ def multiplier(recipe: Recipe, step: int) -> float:
 
     References:
         Loshchilov and Hutter 2017, arXiv 1608.03983, Eq. 5 (cosine, without restarts); Hu et al.
-        2024, "MiniCPM", arXiv 2404.06395, Sec. 4 (warm-up, stable, decay).
+        2024, "MiniCPM", arXiv 2404.06395, Sec. 4 (warm-up, stable, decay); Hägele et al. 2024,
+        arXiv 2405.18392, Sec. 3 (1 − √x).
     """
     total = recipe.steps
     warmup = recipe.warmup * total
@@ -40,4 +42,6 @@ def multiplier(recipe: Recipe, step: int) -> float:
         case _:
             decay = recipe.decay * total
             falling = (total - step) / decay if decay else 1.0
+            if recipe.schedule == "wsd-sqrt":
+                falling = 1.0 - math.sqrt(max(0.0, 1.0 - falling))
     return min(1.0, rising, falling)

@@ -197,6 +197,10 @@ DROPS = {"schedule": "steps", "warmup": 0.1, "drops": (0.4, 0.8)}
             {"schedule": "cosine", "warmup": 0.2},
             {9: 0.5, 20: 1.0, 40: 0.5 * (1 + math.cos(math.pi / 4)), 60: 0.5},
         ),
+        (
+            {"schedule": "wsd-sqrt", "warmup": 0.1, "decay": 0.4},
+            {0: 0.1, 10: 1.0, 60: 1.0, 70: 0.5, 82: 1 - math.sqrt(0.55), 99: 1 - math.sqrt(0.975)},
+        ),
         ({"schedule": "constant", "warmup": 0.1}, {0: 0.1, **dict.fromkeys(range(10, 100), 1.0)}),
         ({"schedule": "constant", "warmup": 0.0}, dict.fromkeys(range(100), 1.0)),
         (

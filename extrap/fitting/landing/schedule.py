@@ -12,6 +12,7 @@ from extrap.laws.base import Array
 from extrap.records import Recipe
 from extrap.records.fields import require
 from extrap.records.numbers import format_quantity
+from extrap.records.recipe import DECAYING
 from extrap.records.schedules import multiplier
 
 PROGRESS_POWER = 0.65
@@ -172,10 +173,10 @@ def named_schedule(
             rule = f"{argument(name)} must be steps of the {total_steps:g}, or below 1 their share"
             require(0 <= steps_or_share <= max(total_steps, 1), rule, steps_or_share)
         shares: dict[str, Any] = {"warmup": warmup / total_steps if warmup >= 1 else warmup}
-        if schedule == "wsd" and decay is None:
+        if schedule in DECAYING and decay is None:
             raise ValueError(
-                "a wsd schedule needs the steps of its decay, or below 1 their share; give "
-                f"{argument('decay', ...)}."
+                f"a {schedule} schedule needs the steps of its decay, or below 1 their share; "
+                f"give {argument('decay', ...)}."
             )
         if decay is not None:
             shares["decay"] = decay / total_steps if decay >= 1 else decay

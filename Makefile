@@ -104,6 +104,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 $(TESTED): $(INSTALLED)
 	$(BIN)/pip install -q -c constraints.txt -e '.[train,dev,hf,lightning,tensorboard,wandb,mlflow,polars,yaml,postgres,cmaes,dask,ray]'
 	$(BIN)/pip install -q -c constraints.txt --no-deps mup  # its own needs are torchvision and more
+	$(BIN)/pip install -q -c constraints.txt --no-deps mnist1d  # data of studies
 	touch $@
 else
 $(INSTALLED) $(TESTED): pyproject.toml constraints.txt

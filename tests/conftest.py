@@ -21,7 +21,7 @@ from benchmarks.servers import ServerError, postgres_server
 from benchmarks.sweeps import make_table, true_loss, true_lr, with_curves
 from extrap.cli import main
 from extrap.installing import how_to_install
-from tests.study_workloads import DIGITS, IMAGES, TEACHER
+from tests.study_workloads import CLASSES, DIGITS, IMAGES, TEACHER
 
 settings.register_profile("extrap", derandomize=True, deadline=None, max_examples=40)
 settings.load_profile("extrap")
@@ -203,6 +203,7 @@ BYTES = {"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 64,
 TINY: dict[str, dict[str, object]] = {
     "bytes-mlp": BYTES,
     "bytes-transformer": {**BYTES, "head_size": 4},
+    "classes": {"model": "convolutions"},
     "digits": {"ghost": 4},
     "images": {"resolution": 4},
     "teacher": {"n_features": 16, "n_examples": 500},
@@ -220,7 +221,7 @@ def tiny(tmp_path_factory):
     x_train = rng.integers(0, 256, (60, 8, 8, 3), dtype=np.uint8)
     np.savez(path, x_train=x_train, y_train=np.arange(60) % 5)
     paths: dict[str, dict[str, Path | str]] = {"images": {"path": str(path)}}
-    of_studies = {"digits": DIGITS, "images": IMAGES, "teacher": TEACHER}
+    of_studies = {"classes": CLASSES, "digits": DIGITS, "images": IMAGES, "teacher": TEACHER}
 
     def load(name, **options):
         given = {**TINY.get(name, {}), **paths.get(name, {}), **options}

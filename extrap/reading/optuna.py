@@ -331,7 +331,12 @@ def _read(studies: Sequence[StoredStudy], source: str, stage: str) -> Contents:
     }
     curves = None
     if len(metrics) == 1:
-        curves = pd.DataFrame(points, columns=POINT[: max(map(len, points), default=3)])
+        n = max(map(len, points), default=3)  # some points may be without moments
+        padded = [
+            point if len(point) == n else (*point, *[math.nan] * (n - len(point)))
+            for point in points
+        ]
+        curves = pd.DataFrame(padded, columns=POINT[:n])
         curves = curves.rename(columns={"loss": "value"}).assign(metric=next(iter(metrics)))
     if names[1:] and not any(study.is_ours for study in studies):
         notes.append(f"{len(names)} studies are read as one sweep")

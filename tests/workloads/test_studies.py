@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 from extrap.files import import_source
 from extrap.records import Cell, Recipe, Workload
 from extrap.training import Pack, train
 from extrap.workloads import load_workload
-from tests.study_workloads import DIGITS
+from tests.study_workloads import CLASSES, DIGITS
 
 STUDIES = Path(__file__).parents[2] / "studies"
 SELECTION = STUDIES / "data_selection" / "workloads.py"
@@ -80,6 +81,56 @@ def test_a_ghost_as_large_as_the_batch_is_none_and_others_must_fill_it():
     for n, ghost in ((12, 5), (1, 0), (4, 1)):
         with pytest.raises(ValueError, match=f"batches .* got {n} "):
             BatchNorm(5, ghost=ghost)(x[:n])
+
+
+def test_convolutions_over_windows_are_torchs():
+    """Two axes of places, and one."""
+    module = import_source(Path(CLASSES.rpartition(":")[0]), "ladder_workload")
+    cases = [
+        (torch.randn(3, 8, 8), (1, 2), functional.conv2d),
+        (torch.randn(3, 40), (2, 2, 2), functional.conv1d),
+    ]
+    for x, strides, convolve in cases:
+        net = module.Convolutions(4, 10, strides=strides)
+        h = x.unsqueeze(1)
+        for layer, stride in zip(net.hidden, strides, strict=True):
+            n_channels, kernel = h.shape[1], [net.kernel] * net.axes
+            weight = layer.weight.view(4, n_channels, *kernel)
+            h = convolve(h, weight, layer.bias, stride=stride).relu()
+        by_place = h.movedim(1, -1).flatten(1)
+        torch.testing.assert_close(net(x), net.output(by_place))
+
+
+def test_classes_are_the_first_ones_and_labels_are_replaced_in_training_only():
+    two, noisy = load(CLASSES, n_classes=2), load(CLASSES, label_noise=0.5)
+    assert set(two.training[1].tolist()) == set(two.validation[1].tolist()) == {0, 1}
+    plain = load(CLASSES)
+    assert torch.equal(plain.validation[1], noisy.validation[1])
+    changed = (plain.training[1] != noisy.training[1]).float().mean()
+    assert changed == pytest.approx(0.5 * 0.9, abs=0.03)
+    for wrong in ({"n_classes": 1}, {"label_noise": 1.5}, {"data": "letters"}):
+        with pytest.raises(ValueError, match=r"classes|data"):
+            load(CLASSES, **wrong)
+
+
+def test_moved_images_are_those_of_every_place():
+    plain, moved = load(CLASSES), load(CLASSES, shift=1)
+    assert len(moved.training[0]) == 9 * len(plain.training[0])
+    ours = moved.training[0].view(-1, 9, 8, 8)
+    assert torch.equal(ours[:, 4], plain.training[0])
+    assert torch.equal(ours[:, 3, :, 1:], plain.training[0][:, :, :-1])
+    assert torch.equal(moved.training[1].view(-1, 9)[:, 8], plain.training[1])
+
+
+def test_signals_are_drawn_by_their_package_and_leave_its_stream_alone():
+    pytest.importorskip("mnist1d", reason="mnist1d is not installed")
+    before = np.random.get_state()[1].tolist()  # noqa: NPY002
+    signals = load(CLASSES, data="mnist1d", n_training=50)
+    assert [len(t) for t in (*signals.training, *signals.validation)] == [50, 50, 1000, 1000]
+    assert np.random.get_state()[1].tolist() == before  # noqa: NPY002
+    everyone = torch.cat([signals.training[0], signals.validation[0]])
+    assert everyone.mean().item() == pytest.approx(0, abs=1e-4)
+    assert everyone.std().item() == pytest.approx(1, abs=1e-3)
 
 
 def test_hard_examples_lie_near_the_plane_and_easy_ones_far():

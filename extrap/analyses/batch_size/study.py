@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from extrap.reporting.blocks import Page
     from extrap.reporting.study_page import About
 
-TABLES = ("tuned", "rates", "noise", "courses")
+TABLES = ("tuned", "seeds", "rates", "noise", "courses")
 """Fields of a `TaskResult` that are written as tables."""
 GROWN_BY = 2
 """Rates that a grid grows by at a time, on the side where its best rate is at the edge."""

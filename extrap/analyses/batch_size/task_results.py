@@ -30,6 +30,7 @@ class TaskResult:
     Attributes:
         task: The task.
         tuned: One row per size, target and batch, as `tuned_steps` returns it.
+        seeds: The same by seed, what critical batches are fitted to.
         critical: Critical batches by size and target.
         rate_law: Best rate over batch and size; None with too few optima.
         rates: The rows of `tuned` that it rests on: at each size those for the lowest target that
@@ -42,6 +43,7 @@ class TaskResult:
 
     task: BatchTask
     tuned: pd.DataFrame
+    seeds: pd.DataFrame
     critical: CriticalBatches
     rate_law: BatchLaw | None
     rates: pd.DataFrame
@@ -84,6 +86,7 @@ def analyse_task(
     return TaskResult(
         task=task,
         tuned=tuned,
+        seeds=by_seed,
         critical=critical,
         rate_law=law,
         rates=rates,

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from extrap.analyses.batch_size import BatchStudy, BatchTask
+from extrap.analyses.batch_size import BatchStudy, BatchTask, critical_batch
 from extrap.analyses.batch_size.study import BatchKind, wanted_cells
 from extrap.cli import main
 from extrap.errors import DataError
@@ -53,7 +53,9 @@ def test_the_critical_batch_is_that_of_the_curves_and_grids_grow_to_their_best_r
     frame = outcome.runs.of(TASK.spec()).to_frame()
     for (_, batch), rates in frame.groupby(["width", "batch_size"])["lr"]:
         assert sorted(rates) == [TASK.rate(int(batch), i) for i in range(-2, 3)]
-    assert {*outcome.tables} == {"tuned", "rates"}
+    assert {*outcome.tables} == {"tuned", "seeds", "rates"}
+    again = critical_batch(outcome.tables["seeds"], by=["width", "target"], ignore="task")
+    assert again.groups == found.critical.groups
     assert all(path.is_file() for path in outcome.table_paths.values())
 
 
@@ -73,7 +75,7 @@ def test_rates_by_which_a_grid_grew_are_wanted_whole_after_a_driver_died(places)
 
 
 FILE = f"""
-from extrap.analyses.batch_size import BatchStudy, BatchTask
+from extrap.analyses.batch_size import BatchStudy, BatchTask, critical_batch
 from extrap.records import Recipe, StudySpec, TunedRange, Workload
 TEACHER = {TEACHER!r}
 BATCHES = BatchStudy(name="file", question="How large?", tasks=(BatchTask(

@@ -25,7 +25,7 @@ from urllib.parse import quote, urlsplit
 import pandas as pd
 
 from benchmarks.conversions import CONVERSIONS, csv_of
-from benchmarks.rows import DOWNLOADED, table_path
+from benchmarks.rows import DOWNLOADED
 from benchmarks.transfer import DownloadError, download
 from extrap.errors import first_line, shown
 from extrap.files import as_written, write_bytes
@@ -238,10 +238,7 @@ def left_out(folder: Path) -> str:
     """What `make backtest` does without."""
     from benchmarks import backtest  # its libraries take longer to import than all else here
 
-    missing = {
-        name: [table for table in part.tables if not table_path(folder, table).is_file()]
-        for name, part in backtest.parts(folder, 1).items()
-    }
+    missing = {name: part.missing(folder) for name, part in backtest.parts(folder).items()}
     lines = [f"  {name}: no {', '.join(tables)}\n" for name, tables in missing.items() if tables]
     if not lines:
         return "`make backtest` has all its tables.\n"

@@ -355,10 +355,10 @@ def test_interrupt_leaves_no_part_of_a_file(site, tmp_path, monkeypatch, capsys)
 def test_command_says_what_came_and_what_the_backtest_lacks(site, tmp_path, capsys):
     arguments = ["--mirror", site.address, "--folder", str(tmp_path / "data")]
     assert download.main([*arguments, "--only", "chinchilla_epoch"]) == 1
-    *_, last = said = capsys.readouterr().out.splitlines()
-    assert said[0].startswith("chinchilla_epoch.csv: FAILED: ")
-    assert "chinchilla_epoch.csv" in last
-    assert "alabdulmohsin_bench_m1_m4.csv" not in "".join(said[1:])  # it ships
+    first, *lacking = capsys.readouterr().out.splitlines()
+    assert first.startswith("chinchilla_epoch.csv: FAILED: ")
+    assert "  chinchilla: no chinchilla_epoch.csv" in lacking
+    assert "alabdulmohsin_bench_m1_m4.csv" not in "".join(lacking)  # it ships
 
 
 @pytest.mark.parametrize("wrong", [["--only", "nothing"], ["--mirror", "ftp://a.invalid"]])

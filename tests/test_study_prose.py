@@ -78,9 +78,9 @@ def test_gate(committed):
     assert "the second just outside its forecast" in prose
 
 
-def exponent(law):
+def exponent(law, name="b"):
     """`(-.41 ± .02)`, with its standard error."""
-    i = law.names.index("b")
+    i = law.names.index(name)
     return f"({short(law.values[i], 2)} ± {short(math.sqrt(law.covariance[i][i]), 2)})"
 
 
@@ -176,3 +176,25 @@ def test_knobs(committed):
         f"at most {100 * max(small):.1f} %",
     ]
     assert_all_is_measured(prose, phrases, design=(1, 2, 4, 8, 10, 144, 1024))
+
+
+def test_transformer(committed):
+    outcome, prose = committed("transformer")
+    made = outcome.result.forecast
+    point = made.at(width=96, tokens=524_288)
+    interval = " to ".join(f"{side:.3f}" for side in point.loss_pi)
+    tuned = next(v for v in outcome.result.verdicts if v.on_law)
+    kept = next(v for v in outcome.result.verdicts if not v.on_law)
+    exponents = [
+        f"{column}^{exponent(law, name)}"
+        for law in made.tuned_laws.values()
+        for column, name in (("width", "b1"), ("tokens", "b2"))
+    ]
+    phrases = [
+        *exponents,
+        f"{short(tuned.tuned['lr'], 4)} and batches of {tuned.tuned['batch_size']:.0f}",
+        f"end at {tuned.mean_loss:.3f}",
+        f"{point.loss:.3f} ({interval})",
+        f"{100 * (kept.mean_loss / tuned.mean_loss - 1):.1f} % higher",
+    ]
+    assert_all_is_measured(prose, phrases, design=(96, 524_288))

@@ -7,12 +7,13 @@ Expected: the best rate falls with width, the best batch size grows with the tok
 has it for large models; the loss falls as a power of both.
 
 Found: the best rate goes as width^(-.86 ± .05) and tokens^(.21 ± .05), the best batch size as
-width^(-.06 ± .06) and tokens^(.71 ± .06). Two runs of width 96 on 524,288 tokens at the recommended
-values, .0044 and batches of 15, end at 1.704; the forecast was 1.757 (1.680 to 1.838). Two at
-the values of the smallest size end 9.3 % higher.
+width^(-.06 ± .06) and tokens^(.71 ± .06). Two runs of width 96 on 524,288 tokens at the
+recommended values, .0044 and batches of 15, end at 1.704; the forecast was 1.757 (1.680 to
+1.838). Two at the values of the smallest size end 9.3 % higher.
 
 Cost: 450 runs of 65 thousand to 262 thousand tokens and four larger ones, eight minutes on two
-fast processor cores, half an hour on two slow ones. Smaller: `--set seeds=0`; larger: `--set sizes.width=16,32,64,96,128`.
+fast processor cores, half an hour on two slow ones. Smaller: `--set seeds=0`; larger: `--set
+sizes.width=16,32,64,96,128`.
 
 Papers: Li et al. 2025, "Predictable scale: Part I, Step Law", arXiv 2503.04715; Hoffmann et al.
 2022, "Training compute-optimal large language models", arXiv 2203.15556.

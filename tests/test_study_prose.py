@@ -13,6 +13,7 @@ from extrap import forecast
 from extrap.analyses.comparison.treatments import treatments
 from extrap.records import Interval, Measure
 from extrap.study import open_study, report
+from tests.test_studies import STUDIES
 
 ROOT = Path(__file__).parents[1]
 NUMBER = re.compile(r"[−-]?(?:\d[\d,]*)?\.?\d+")
@@ -64,6 +65,16 @@ def assert_all_is_measured(prose, phrases, design=()):
         prose = prose.replace(one_line(phrase), " ", 1)
     beside = {float(n.replace(",", "")) for n in NUMBER.findall(prose)}
     assert beside <= set(map(float, design))
+
+
+def test_every_study_ships_its_table_or_is_registered():
+    """The runs of the default study lie in `examples/`; a study in a folder has tables there."""
+    text = (ROOT / "studies" / "registered.md").read_text(encoding="utf-8")
+    registered = text[text.index("| registered") : text.index("## ")]
+    for path in STUDIES:
+        pattern = "*.csv" if path.stem == "study" else f"{path.stem}.*csv"
+        has_table = path.stem == "metz" or any(path.parent.glob(pattern))
+        assert has_table or f"`{path.name}`" in registered, path
 
 
 def test_gate(committed):

@@ -7,6 +7,7 @@ fixture `pictures`. In CI a skip whose reason `allowed_skips.txt` does not list 
 import io
 import os
 import sqlite3
+import sys
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,6 +53,14 @@ def pytest_collection_modifyitems(config, items):
     left_out = [item for item in items if any(map(item.get_closest_marker, others))]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture
+def mup(monkeypatch):
+    """The package, not the study of this name, whose folder comes first once it was opened."""
+    studies = Path(__file__).parents[1] / "studies"
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if p != str(studies)])
+    return pytest.importorskip("mup")
 
 
 ALLOWED_SKIPS = Path(__file__).with_name("allowed_skips.txt")

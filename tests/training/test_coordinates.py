@@ -69,8 +69,7 @@ def test_groups_have_rates_and_the_decay_that_acts():
     assert read_groups(model, [in_the_gradient])["table.weight"].decay == 0
 
 
-def test_groups_of_the_package_mup_are_read():
-    mup = pytest.importorskip("mup")
+def test_groups_of_the_package_mup_are_read(mup):
     model = nn.Sequential(nn.Linear(6, 32), nn.Linear(32, 32), mup.MuReadout(32, 3))
     small, wide = (
         nn.Sequential(nn.Linear(6, n), nn.Linear(n, n), mup.MuReadout(n, 3)) for n in (8, 16)

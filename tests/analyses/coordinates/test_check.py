@@ -197,8 +197,7 @@ def test_muon_with_the_factor_of_adam_vanishes():
     assert "Muon" in checked.cause
 
 
-def test_layers_and_optimizers_of_the_package_mup_are_read_as_they_are():
-    mup = pytest.importorskip("mup")
+def test_layers_and_optimizers_of_the_package_mup_are_read_as_they_are(mup):
 
     def made(width):
         return nn.Sequential(

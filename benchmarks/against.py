@@ -511,6 +511,14 @@ def metz_losses(found: pd.DataFrame, others: pd.DataFrame) -> list[SplitSet]:
     return [SplitSet("Metz' sizes and the default study, loss", note, both)]
 
 
+LOG_TITLES = {
+    "mpl": "Luo et al. 2025",
+    "owt": "OpenWebText2",
+    "slim": "SlimPajama",
+}
+"""Family of `benchmarks.landing_runs` → its name."""
+
+
 def logs(found: pd.DataFrame) -> list[SplitSet]:
     """Where runs end, from a part of their logs."""
     found = found[found["refusal"].eq("")]
@@ -534,7 +542,7 @@ def logs(found: pd.DataFrame) -> list[SplitSet]:
     table = pd.concat(frames, ignore_index=True).assign(family=[*found["family"]] * len(frames))
     return [
         SplitSet(
-            f"logs of runs: {family}",
+            f"logs of runs: {LOG_TITLES.get(str(family), family)}",
             "Error: mean absolute error of the end, 20 to 90 % seen. Clusters: trunks.",
             own.drop(columns="family"),
         )

@@ -90,8 +90,8 @@ def loss_rows(arm: Arm, size: dict[str, float], peers: pd.DataFrame) -> list[Row
         "last value": (tuned_sizes(arm)[-1].loss, None, None),
         "straight line": (straight(arm, lambda tuned: tuned.loss, size), None, None),
     }
-    theirs = peers[(peers["arm"] == arm.spec.name)]
-    for column, value in size.items():
+    theirs = peers[peers["arm"] == arm.spec.name]
+    for column, value in size.items() if len(theirs) else ():
         theirs = theirs[theirs[column] == value]
     for peer in theirs.to_dict("records"):
         said[f"simple-scaling-laws, {peer['law']}"] = (peer["loss"], peer["low"], peer["high"])

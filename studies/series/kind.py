@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from extrap.analyses.sweep.study import (
     ForecastKind,
     ForecastResult,
+    reasons_untrained,
     sealed_forecast,
     target_cells,
 )
@@ -64,6 +65,7 @@ class SeriesKind(Kind):
                     name="check",
                     roles=cells,
                     seal=self._seal(spec, runs),
+                    notes=tuple(reasons_untrained(spec, self._forecast(spec, runs))),
                 )
             ]
 

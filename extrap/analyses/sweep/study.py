@@ -104,7 +104,7 @@ class ForecastKind(Kind):
                     name="check",
                     roles=planned,
                     seal=self._seal(runs),
-                    notes=tuple(_untrained(spec, self._forecast(runs))),
+                    notes=tuple(reasons_untrained(spec, self._forecast(runs))),
                 )
             ]
 
@@ -250,7 +250,7 @@ def contrasts(
     return frozenset(verdict.configuration for verdict in verdicts) - others
 
 
-def _untrained(spec: StudySpec, forecast: Forecast) -> list[str]:
+def reasons_untrained(spec: StudySpec, forecast: Forecast) -> list[str]:
     """A sentence for each target at which nothing is trained, with the reason."""
     lines = []
     for target in spec.targets:

@@ -35,7 +35,7 @@ FAR = 2.0
 """Octaves from the recommended rate from which a run must be called mistuned."""
 SAME = 1e-3
 """Octaves between a rate and the digits that were handed to a run."""
-LOCAL = 1.6
+LOCAL, LEAST_RATES = 1.6, 3
 """Octaves to either side of the recommended rate of the runs that measure the best one."""
 MISTUNED = "mistuned"
 SHIPPED = ["seed", "status", "stage", "role", "loss", "n_params", "epochs", "started_at"]
@@ -52,7 +52,8 @@ class Arm:
         forecast: Of its sweep, made again.
         sweep: The runs of the sweep.
         larger: The larger runs, with `octaves` from the recommended rate, whether their rate is
-            `kept` from the smallest size, `cause`, `on_law` and the forecast loss.
+            `kept` from the smallest size, `cause`, `on_law` and the forecast loss. The runs of one
+            rate at one size have one verdict.
         sealed: What was sealed of each target; empty without the table.
     """
 
@@ -70,6 +71,12 @@ class Arm:
     def at(self, size: Mapping[str, float]) -> pd.DataFrame:
         """The larger runs of one size."""
         return self.larger[_is_at(self.larger, size)]
+
+    @property
+    def kept_rate(self) -> float | None:
+        """The rate that is best at the smallest size, as larger runs were given it."""
+        rates = self.larger.loc[self.larger["kept"].astype(bool), RATE]
+        return float(rates.iloc[0]) if len(rates) else smallest_best(self.forecast)
 
     def targets(self) -> list[dict[str, float]]:
         """The sizes of which there are larger runs."""
@@ -115,6 +122,13 @@ def arms_of(kind: Kind, path: Path, sealed: pd.DataFrame) -> list[Arm]:
     return arms
 
 
+def smallest_best(made: extrap.Forecast) -> float | None:
+    """The best rate of the smallest size at which it is bracketed, else of the smallest one."""
+    finished = [optimum for optimum in made.optima if optimum.loss is not None]
+    first = next((optimum for optimum in finished if optimum.bracketed), finished[0])
+    return first.tuned[RATE].value
+
+
 def judged(
     frame: pd.DataFrame,
     verdicts: Sequence[Verdict],
@@ -122,7 +136,7 @@ def judged(
     columns: Sequence[str],
 ) -> pd.DataFrame:
     """Larger runs with what was forecast and what was said of them."""
-    rows, first = [], made.optima[0].tuned[RATE].value
+    rows, first = [], smallest_best(made)
     for run, verdict in zip(frame.to_dict("records"), verdicts, strict=True):
         point = made.at(**{column: run[column] for column in columns})
         rows.append(
@@ -191,18 +205,30 @@ class Local(NamedTuple):
     octaves: Measure
     is_inside: bool
 
+    def off(self, rate: float) -> Measure:
+        """How many octaves another rate is too high, with the interval of the best one."""
+        value, ci = math.log2(rate) - self.best, Interval()
+        if None not in self.octaves.ci:
+            half = (self.octaves.ci.upper - self.octaves.ci.lower) / 2
+            ci = Interval(value - half, value + half)
+        return Measure(value=value, ci=ci)
 
-def local_best(frame: pd.DataFrame) -> Local:
+
+def local_best(frame: pd.DataFrame) -> Local | None:
     """The vertex of a parabola through log losses over log2 rates, within `LOCAL` octaves.
 
     The value is that of the mean over seeds, the interval Student's t over the seeds' vertices. A
-    vertex beyond the trained rates, or that of a parabola with a maximum, is the better end.
+    vertex beyond the trained rates, or that of a parabola with a maximum, is the better end. There
+    is none of fewer than three rates.
 
     Args:
-        frame: Larger runs of one size, with `octaves`; rates at which a seed failed are left out.
+        frame: Larger runs of one size, with `octaves`; rates at which a seed failed, and the one
+            that is kept from the smallest size, are left out.
     """
-    near = frame[frame["octaves"].abs() <= LOCAL]
+    near = frame[(frame["octaves"].abs() <= LOCAL) & ~frame["kept"].astype(bool)]
     losses = _log_losses(near)
+    if len(losses) < LEAST_RATES:
+        return None
     octaves = np.log2(losses.index.to_numpy(float))
     recommended = float(np.log2(near[RATE].to_numpy(float))[near["octaves"].abs().argmin()])
 
@@ -232,35 +258,49 @@ def cost(frame: pd.DataFrame, rate: float, best: float) -> Measure:
         rate: The rate.
         best: log2 of the best one.
     """
+    return paired_mean(excesses(frame, rate, best), level=LEVEL)
+
+
+def excesses(frame: pd.DataFrame, rate: float, best: float) -> np.ndarray:
+    """`cost` of each seed, (seeds,); empty beyond the trained rates."""
     losses = _log_losses(frame)
     octaves = np.log2(losses.index.to_numpy(float))
-    if not octaves[0] - 1e-9 <= math.log2(rate) <= octaves[-1] + 1e-9:
-        return Measure()
+    if not octaves[0] - SAME <= math.log2(rate) <= octaves[-1] + SAME:
+        return np.array([])
     log_loss = PchipInterpolator(octaves, losses.to_numpy(float))
-    return paired_mean(log_loss(math.log2(rate)) - log_loss(best), level=LEVEL)
+    at = float(np.clip(math.log2(rate), octaves[0], octaves[-1]))
+    return np.asarray(log_loss(at) - log_loss(best))
 
 
-def flag_rows(part: str, arms: Iterable[Arm]) -> list[Row]:
-    """How many runs far off are called mistuned, and how many tuned ones raise an alarm."""
-    larger = pd.concat([arm.larger for arm in arms], ignore_index=True)
-    far, tuned = larger[larger["octaves"] >= FAR], larger[larger["role"] == RECOMMENDED]
-    near = larger[(larger["role"] != RECOMMENDED) & (larger["octaves"] < FAR)]
-    kept, rows = larger[larger["kept"]], []
-    if len(far):
-        flagged = far["cause"].eq(MISTUNED)
-        rows.append(share_row(part, f"runs {FAR:g} and more octaves too high: mistuned", flagged))
-    if len(kept):
-        middle = f"median {kept['octaves'].median():.2f} octaves too high"
-        flagged = kept["cause"].eq(MISTUNED)
-        rows.append(
-            share_row(part, f"all runs at the smallest size's rate, {middle}: mistuned", flagged)
-        )
-    if len(near):
-        flagged = near["cause"].eq(MISTUNED)
-        rows.append(share_row(part, "other runs off the recommended rate: mistuned", flagged))
-    if len(tuned):
-        alarms = tuned["on_law"].eq(False)
-        rows.append(share_row(part, "runs at the recommended rate: any alarm", alarms))
+def flag_rows(part: str, arms: Sequence[Arm]) -> list[Row]:
+    """How many runs far off are called mistuned, and how many tuned ones raise an alarm.
+
+    All seeds of a rate have one verdict: shares and intervals are of configurations.
+    """
+    larger = pd.concat([arm.larger.assign(arm=arm.spec.name) for arm in arms], ignore_index=True)
+    keys = ["arm", *dict.fromkeys(column for arm in arms for column in arm.columns), RATE]
+    n_runs = larger.groupby(keys, dropna=False)[RATE].transform("size")
+    larger = larger.assign(n_runs=n_runs).drop_duplicates(keys)
+    kept, tuned = larger["kept"].astype(bool), larger["role"] == RECOMMENDED
+    far = kept & (larger["octaves"].abs() >= FAR)
+    middle = f"median {larger.loc[kept, 'octaves'].median():.2f} octaves too high"
+    figures = {
+        f"smallest size's rate, {FAR:g} and more octaves off: mistuned": far,
+        f"smallest size's rate, all, {middle}: mistuned": kept,
+        "other rates off the recommended one: mistuned": ~kept & ~tuned,
+        "recommended rate: any alarm": tuned,
+    }
+    rows = []
+    for figure, chosen in figures.items():
+        own = larger[chosen]
+        hits = own["on_law"].eq(False) if chosen is tuned else own["cause"].eq(MISTUNED)
+        if len(own):
+            note = f"configurations; {own['n_runs'].sum()} runs"
+            rows.append(share_row(part, figure, hits, note=note))
+    if tuned.any():
+        alarmed = larger[tuned].groupby("arm")["on_law"].agg(lambda on_law: on_law.eq(False).any())
+        reached = f"{alarmed.sum()} of {len(alarmed)}"
+        rows.append(Row(part=part, figure="studies with an alarm there", reached=reached))
     return rows
 
 
@@ -290,8 +330,13 @@ def completeness_rows(part: str, arms: Sequence[Arm], names: Iterable[str]) -> l
 
 
 def is_as_sealed(arm: Arm) -> bool:
-    """Whether rates and losses made again from the table are those that were sealed."""
+    """Whether rates and losses made again from the table are those that were sealed.
+
+    A row without the hash of a sealed document was not sealed.
+    """
     for row in arm.sealed.to_dict("records"):
+        if not isinstance(row["content_hash"], str) or not row["content_hash"]:
+            return False
         point = arm.forecast.at(**{column: row[column] for column in arm.columns})
         made = [point.loss, point.loss_pi.lower, point.loss_pi.upper, point.recommended[RATE]]
         sealed = [row["loss"], row["loss low"], row["loss high"], row[RATE]]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy.stats import chi2 as chi2_law
 
 from benchmarks.evidence import (
     LEVEL,
@@ -54,7 +55,8 @@ FORECASTS = {
 def tuned_losses(arms: Iterable[Arm]) -> pd.DataFrame:
     """One row per larger run at the recommended rate: log errors, and whether it is inside.
 
-    A refused loss has no error, and its interval counts as missed.
+    An error is that of the forecast, positive where it is too high. A refused loss has none, and
+    its interval counts as missed.
     """
     rows = []
     for arm in arms:
@@ -64,7 +66,7 @@ def tuned_losses(arms: Iterable[Arm]) -> pd.DataFrame:
             for run in runs[runs["role"] == RECOMMENDED].to_dict("records"):
                 row = {"arm": arm.spec.name, "seed": run["seed"], **size, "loss": run["loss"]}
                 row |= {
-                    name: math.nan if loss is None else math.log(run["loss"] / loss)
+                    name: math.nan if loss is None else math.log(loss / run["loss"])
                     for name, loss in said.items()
                 }
                 row["inside"] = (
@@ -86,14 +88,19 @@ def loss_rows(runs: pd.DataFrame) -> list[Row]:
     for (name, width), own in runs.groupby(["arm", "width"], sort=False):
         errors = ", ".join(f"{100 * math.expm1(error):+.2f}" for error in own["ours"])
         inside = f"{own['inside'].sum()} of {len(own)} inside"
-        rows.append(
-            Row(part=part, figure=f"{name}, width {width:g}", reached=f"{errors} %; {inside}")
-        )
+        reached = f"error {errors} %; {inside}"
+        rows.append(Row(part=part, figure=f"{name}, width {width:g}", reached=reached))
     rows.append(share_row(part, "larger runs inside the 95 % interval", runs["inside"]))
     every = runs.groupby("arm")["inside"].all()
     rows.append(share_row(part, "replications with all of them inside", every))
     signed = over_arms(runs, lambda own: own["ours"].mean())
-    rows.append(Row(part=part, figure="mean error of ours, signed", reached=percent(signed)))
+    rows.append(
+        Row(
+            part=part,
+            figure="mean error of ours, positive if it is too high",
+            reached=percent(signed),
+        )
+    )
     for name in FORECASTS:
         size = over_arms(runs, lambda own, name=name: own[name].abs().mean())
         rows.append(
@@ -112,6 +119,10 @@ def rate_rows(arms: Sequence[Arm]) -> list[Row]:
         if MEASURED_AT not in arm.targets():
             continue
         best = local_best(arm.at(MEASURED_AT))
+        if best is None:
+            reached = "fewer than three rates finished"
+            rows.append(Row(part=part, figure=f"{arm.spec.name}: best rate", reached=reached))
+            continue
         octaves.append(best.octaves.value)
         beyond = "" if best.is_inside else ", at an end of the rates trained there"
         reached = f"{best.octaves.value:+.2f}{beyond}"
@@ -120,10 +131,8 @@ def rate_rows(arms: Sequence[Arm]) -> list[Row]:
     rows.append(Row(part=part, figure="mean, signed", reached=words(mean)))
     sizes = paired_mean(np.abs(octaves), level=LEVEL)
     rows.append(Row(part=part, figure="mean distance", reached=words(sizes)))
-    kept = [
-        math.log2(tuned_sizes(arm)[0].rate / arm.forecast.at(**MEASURED_AT).recommended[RATE])
-        for arm in arms
-    ]
+    rates = [(arm.kept_rate, arm.forecast.at(**MEASURED_AT).recommended[RATE]) for arm in arms]
+    kept = [math.log2(rate / ours) for rate, ours in rates if rate and ours]
     mean = paired_mean(kept, level=LEVEL)
     rows.append(
         Row(part=part, figure="rate of width 16: octaves above ours at 512", reached=words(mean))
@@ -146,7 +155,9 @@ def common_slope_rows(arms: Sequence[Arm]) -> list[Row]:
         weights = errors**-2
         pooled = (weights * values).sum() / weights.sum()
         chi2 = float((((values - pooled) / errors) ** 2).sum())
-        reached = f"{chi2:.1f} with {len(values) - 1} degrees of freedom"
+        freedom = len(values) - 1
+        reached = f"{chi2:.1f} with {freedom} degrees of freedom, 99 % point "
+        reached += f"{chi2_law.ppf(0.99, freedom):.1f}"
         rows.append(Row(part=part, figure="chi² of one common slope", reached=reached))
     return rows
 

@@ -12,6 +12,7 @@ import argparse
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,8 +22,10 @@ from benchmarks.evidence import (
     RATE,
     STUDIES,
     Arm,
+    Local,
     completeness_rows,
     cost,
+    excesses,
     flag_rows,
     load_series,
     local_best,
@@ -34,12 +37,14 @@ from benchmarks.evidence import (
 )
 from benchmarks.page import print_rows
 from benchmarks.rows import Row
+from extrap.analyses.sweep.study import reasons_untrained
 from extrap.fitting.means import paired_mean
-from extrap.records import RECOMMENDED
+from extrap.records import RECOMMENDED, Measure
 from extrap.records.numbers import name_size
 from extrap.study import open_study
 
 SERIES = ("mnist_1d", "width_rules_full")
+OURS, SMALLEST, PEER = "ours", "smallest size's rate", "simple-scaling-laws"
 PEERS = Path(__file__).with_name("evidence_peers.csv")
 
 
@@ -49,8 +54,8 @@ def rates_of(arm: Arm, size: dict[str, float]) -> dict[str, float]:
     recommended = arm.forecast.at(**size).recommended[RATE]
     assert recommended is not None
     return {
-        "ours": recommended,
-        "smallest size's": arm.forecast.optima[0].tuned[RATE].value or sizes[0].rate,
+        OURS: recommended,
+        SMALLEST: arm.kept_rate or sizes[0].rate,
         "last value": sizes[-1].rate,
         "straight line": straight(arm, lambda tuned: tuned.rate, size),
     }
@@ -58,9 +63,11 @@ def rates_of(arm: Arm, size: dict[str, float]) -> dict[str, float]:
 
 def rate_rows(arm: Arm, size: dict[str, float]) -> list[Row]:
     """Distance and cost of each choice of the rate at a target."""
-    runs = arm.at(size)
+    runs, part = arm.at(size), f"{arm.spec.name}, {name_size(size)}"
     local = local_best(runs)
-    part = f"{arm.spec.name}, {name_size(size)}"
+    if local is None:
+        reached = "fewer than three rates finished"
+        return [Row(part=part, figure="best rate there", reached=reached)]
     beyond = "" if local.is_inside else "; at an end of the rates trained there"
     rows = [
         Row(
@@ -69,79 +76,140 @@ def rate_rows(arm: Arm, size: dict[str, float]) -> list[Row]:
             reached=words(local.octaves) + beyond,
         )
     ]
-    for name, rate in rates_of(arm, size).items():
-        octaves = math.log2(rate) - local.best
+    rates = rates_of(arm, size)
+    for name, rate in rates.items():
         measured = percent(cost(runs, rate, local.best))
-        reached = f"{octaves:+.2f} octaves, cost {measured}"
+        reached = f"{words(local.off(rate))} octaves too high, cost {measured}"
         rows.append(Row(part=part, figure=f"rate {rate:.3g}, {name}", reached=reached))
-    return rows
+    saved = percent(saving(runs, rates, local))
+    return [*rows, Row(part=part, figure=f"cost of the {SMALLEST} less ours", reached=saved)]
 
 
-def loss_rows(arm: Arm, size: dict[str, float], peers: pd.DataFrame) -> list[Row]:
-    """Errors of the loss at the recommended rate, by each forecast."""
+def saving(runs: pd.DataFrame, rates: dict[str, float], local: Local) -> Measure:
+    """Log loss at the smallest size's rate over that at ours, seed by seed."""
+    ours, smallest = (excesses(runs, rates[name], local.best) for name in (OURS, SMALLEST))
+    if not (len(ours) and len(smallest)):
+        return Measure()
+    return paired_mean(smallest - ours, level=LEVEL)
+
+
+class Said(NamedTuple):
+    """A forecast of a loss, and its 95 % interval, whose ends may be missing."""
+
+    loss: float | None
+    low: float | None = None
+    high: float | None = None
+
+    def n_inside(self, losses: np.ndarray) -> int | None:
+        """How many losses the interval holds; None without one. An end that is open holds all."""
+        if self.low is None and self.high is None:
+            return None
+        low, high = self.low or 0.0, math.inf if self.high is None else self.high
+        return int(((low <= losses) & (losses <= high)).sum())
+
+    def errors(self, losses: np.ndarray) -> np.ndarray:
+        """Log of the forecast over each loss; empty without a forecast."""
+        return np.array([]) if self.loss is None else math.log(self.loss) - np.log(losses)
+
+
+def losses_at(arm: Arm, size: dict[str, float]) -> np.ndarray:
+    """Of the runs at the recommended rate."""
     runs = arm.at(size)
-    runs = runs[runs["role"] == RECOMMENDED]
-    part, point = f"{arm.spec.name}, {name_size(size)}", arm.forecast.at(**size)
-    if not len(runs):
-        return [Row(part=part, figure="loss", reached="no run at the recommended rate")]
-    losses = runs["loss"].to_numpy(float)
+    return np.asarray(runs.loc[runs["role"] == RECOMMENDED, "loss"], dtype=float)
+
+
+def forecasts_of(arm: Arm, size: dict[str, float], peers: pd.DataFrame) -> dict[str, Said]:
+    """What each way to forecast a loss says at a size."""
+    point = arm.forecast.at(**size)
     said = {
-        "ours": (point.loss, point.loss_pi.lower, point.loss_pi.upper),
-        "last value": (tuned_sizes(arm)[-1].loss, None, None),
-        "straight line": (straight(arm, lambda tuned: tuned.loss, size), None, None),
+        OURS: Said(point.loss, point.loss_pi.lower, point.loss_pi.upper),
+        "last value": Said(tuned_sizes(arm)[-1].loss),
+        "straight line": Said(straight(arm, lambda tuned: tuned.loss, size)),
     }
     theirs = peers[peers["arm"] == arm.spec.name]
     for column, value in size.items() if len(theirs) else ():
         theirs = theirs[theirs[column] == value]
     for peer in theirs.to_dict("records"):
-        said[f"simple-scaling-laws, {peer['law']}"] = (peer["loss"], peer["low"], peer["high"])
-    rows = []
-    for name, (loss, low, high) in said.items():
-        if loss is None:
-            rows.append(Row(part=part, figure=f"loss, {name}", reached="refused"))
-            continue
-        error = percent(paired_mean(np.log(losses / loss), level=LEVEL))
-        inside = "" if low is None else f"; {((low <= losses) & (losses <= high)).sum()} of "
-        inside += "" if low is None else f"{len(losses)} inside ({low:.3f} to {high:.3f})"
-        reached = f"{loss:.3f}, the runs are higher by {error}{inside}"
+        said[f"{PEER}, {peer['law']}"] = Said(peer["loss"], peer["low"], peer["high"])
+    return said
+
+
+def loss_rows(arm: Arm, size: dict[str, float], peers: pd.DataFrame) -> list[Row]:
+    """Each forecast of a loss and its error at the recommended rate, positive if too high."""
+    part, losses, rows = f"{arm.spec.name}, {name_size(size)}", losses_at(arm, size), []
+    for name, said in forecasts_of(arm, size, peers).items():
+        reached = "refused" if said.loss is None else f"{said.loss:.3f}"
+        if said.loss is not None and len(losses):
+            reached += f", error {percent(paired_mean(said.errors(losses), level=LEVEL))}"
+        if (n_inside := said.n_inside(losses)) is not None:
+            ends = ["open" if end is None else f"{end:.3f}" for end in said[1:]]
+            inside = f"{n_inside} of {len(losses)} inside, " if len(losses) else ""
+            reached += f"; {inside}{' to '.join(ends)}"
         rows.append(Row(part=part, figure=f"loss, {name}", reached=reached))
     return rows
 
 
-def summary_rows(arms: Iterable[Arm]) -> list[Row]:
+def untrained_rows(arm: Arm) -> list[Row]:
+    """Why there are no runs at a target."""
+    reasons = reasons_untrained(arm.spec, arm.forecast)
+    return [Row(part=arm.spec.name, figure="larger runs", reached=reason) for reason in reasons]
+
+
+def summary_rows(arms: Sequence[Arm], peers: pd.DataFrame) -> list[Row]:
     """Means over the targets, each one value; targets of one sweep share its forecast."""
     costs: dict[str, list[float]] = {}
-    distances, errors, last = [], [], []
-    for arm in arms:
-        for size in arm.targets():
-            runs, local = arm.at(size), local_best(arm.at(size))
+    errors: dict[str, list[float]] = {}
+    distances, savings, outside, nearer = [], [], [], []
+    for arm, size in [(each, size) for each in arms for size in each.targets()]:
+        runs, local = arm.at(size), local_best(arm.at(size))
+        if local is not None:
             distances.append(abs(local.octaves.value or 0.0))
-            for name, rate in rates_of(arm, size).items():
-                measured = cost(runs, rate, local.best)
-                costs.setdefault(name, [])
-                costs[name] += [] if measured.value is None else [measured.value]
-            losses = np.log(runs.loc[runs["role"] == RECOMMENDED, "loss"].to_numpy(float))
-            loss = arm.forecast.at(**size).loss
-            errors += [] if loss is None else [abs(losses.mean() - math.log(loss))]
-            last.append(abs(losses.mean() - math.log(tuned_sizes(arm)[-1].loss)))
-    part = "all targets"
-    rows = [
-        Row(
-            part=part,
-            figure=f"distance of the recommended rate in octaves, {len(distances)} targets",
-            reached=words(paired_mean(distances, level=LEVEL)),
-        )
-    ]
+            rates = rates_of(arm, size)
+            savings.append(saving(runs, rates, local))
+            for name, rate in rates.items():
+                measured = cost(runs, rate, local.best).value
+                costs.setdefault(name, []).extend([] if measured is None else [measured])
+        losses, said = losses_at(arm, size), forecasts_of(arm, size, peers)
+        sizes = {
+            name: abs(forecast.errors(losses).mean())
+            for name, forecast in said.items()
+            if forecast.loss is not None
+        }
+        if OURS not in sizes:
+            continue
+        for name, value in sizes.items():
+            errors.setdefault(name, []).append(value)
+        held = {name: forecast.n_inside(losses) or 0 for name, forecast in said.items()}
+        outside.append(len(losses) - held[OURS])
+        nearer += [
+            (name, sizes[name] < sizes[OURS] and held[name] >= held[OURS])
+            for name in said
+            if name.startswith(PEER)
+        ]
+    part, n_targets = "all targets", sum(len(arm.spec.targets) for arm in arms)
+    named = f"of {n_targets} targets"
+    figure = f"distance of the recommended rate in octaves, {len(distances)} {named}"
+    rows = [Row(part=part, figure=figure, reached=words(paired_mean(distances, level=LEVEL)))]
     for name, values in costs.items():
-        mean = percent(paired_mean(values, level=LEVEL))
         note = "beyond the rates trained at the others" if len(values) < len(distances) else ""
-        figure = f"cost of the rate, {name}, {len(values)} targets"
+        figure = f"cost of the rate, {name}, {len(values)} {named}"
+        mean = percent(paired_mean(values, level=LEVEL))
         rows.append(Row(part=part, figure=figure, reached=mean, note=note))
-    for name, values in {"ours": errors, "last value": last}.items():
-        figure = f"size of the error of the loss, {name}, {len(values)} targets"
+    for name, values in errors.items():
+        figure = f"size of the error of the loss, {name}, {len(values)} {named}"
         mean = percent(paired_mean(values, level=LEVEL))
         rows.append(Row(part=part, figure=figure, reached=mean))
-    return rows
+    n_paid = sum(saved.ci.upper is not None and saved.ci.upper < 0 for saved in savings)
+    n_outside = sum(n >= 2 for n in outside)
+    counts = {
+        f"targets where the {SMALLEST} costs less, beyond noise": f"{n_paid} of {len(savings)}",
+        "targets with two runs or more outside": f"{n_outside} of {len(outside)}",
+    }
+    for name in dict.fromkeys(name for name, _ in nearer):
+        hits = [hit for other, hit in nearer if other == name]
+        figure = f"targets where {name} is nearer and holds as often"
+        counts[figure] = f"{sum(hits)} of {len(hits)}"
+    return rows + [Row(part=part, figure=f, reached=reached) for f, reached in counts.items()]
 
 
 def rows(arms: Sequence[Arm], names: Iterable[str], peers: pd.DataFrame) -> list[Row]:
@@ -149,10 +217,15 @@ def rows(arms: Sequence[Arm], names: Iterable[str], peers: pd.DataFrame) -> list
     figures = completeness_rows("runs", arms, names)
     figures += slope_rows("exponents of the best rate", arms)
     for arm in arms:
-        for size in arm.targets():
-            figures += rate_rows(arm, size) + loss_rows(arm, size, peers)
-    if any(arm.targets() for arm in arms):
-        figures += summary_rows(arms) + flag_rows("flags", arms)
+        for size in (dict(target.size) for target in arm.spec.targets):
+            figures += rate_rows(arm, size) if size in arm.targets() else []
+            figures += loss_rows(arm, size, peers)
+        figures += untrained_rows(arm)
+    trained = [arm for arm in arms if arm.targets()]
+    if trained:
+        figures += summary_rows(arms, peers)
+        figures += [row for arm in trained for row in flag_rows(f"flags, {arm.spec.name}", [arm])]
+        figures += flag_rows("flags, all", trained)
     return figures
 
 

@@ -23,6 +23,7 @@ from scipy.interpolate import PchipInterpolator
 
 import extrap
 from benchmarks.rows import Row, share_row
+from extrap.files import import_source
 from extrap.fitting.means import paired_mean
 from extrap.records import RECOMMENDED, Interval, Measure, StudySpec, Verdict
 from extrap.study import Kind, open_study
@@ -361,13 +362,9 @@ def slope_rows(part: str, arms: Iterable[Arm]) -> list[Row]:
 
 def slopes(made: extrap.Forecast) -> dict[str, Measure]:
     """Size column → exponent of the best rate, with its normal interval."""
-    law, of = made.tuned_laws[RATE], {}
-    for i, column in enumerate(law.columns, 1):
-        name = f"b{i}" if f"b{i}" in law.names else "b"
-        j = law.names.index(name)
-        value, half = law.values[j], 1.96 * math.sqrt(law.covariance[j][j])
-        of[column] = Measure(value=value, ci=Interval(value - half, value + half))
-    return of
+    kind = import_source(STUDIES / "series" / "kind.py", "extrap_series")
+    exponents: dict[str, Measure] = kind.exponents(made, RATE)
+    return exponents
 
 
 def difference(first: Measure, second: Measure) -> Measure:

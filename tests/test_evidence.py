@@ -53,6 +53,9 @@ def tables(tmp_path_factory):
     kind = KIND.SeriesKind(study, known_loss)
     outcome = run(kind, storage=f"sqlite:///{folder}/s.db", reports=folder)
     assert outcome.table_paths["sealed"].is_file()
+    page = outcome.report_path.read_text(encoding="utf-8")
+    assert page.count(">best lr<") == 2
+    assert page.count(">−0.4") == 2
     return outcome
 
 

@@ -5,6 +5,7 @@ Each is what a `STUDY` would be; the next begins when the larger runs of the one
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +17,7 @@ from extrap.analyses.sweep.study import (
     sealed_forecast,
     target_cells,
 )
-from extrap.records import CONTRAST, Cell, StudySpec, Verdict
+from extrap.records import CONTRAST, Cell, Interval, Measure, StudySpec, Verdict
 from extrap.records.fields import fewest, fit_fields, require
 from extrap.study import Kind, RunsByStage, Seal, Stage
 from extrap.study.protocol import only, sweep
@@ -41,6 +42,16 @@ class Series:
         fit_fields(self)
         names = [spec.name for spec in self.studies]
         require(len(set(names)) == len(names), "studies must have different names", names)
+
+
+def exponents(forecast: Forecast, tuned: str) -> dict[str, Measure]:
+    """Size column → exponent of a best value, with its normal 95 % interval."""
+    law, found = forecast.tuned_laws[tuned], {}
+    for i, column in enumerate(law.columns, 1):
+        j = law.names.index(f"b{i}" if f"b{i}" in law.names else "b")
+        value, half = law.values[j], 1.96 * math.sqrt(law.covariance[j][j])
+        found[column] = Measure(value=value, ci=Interval(value - half, value + half))
+    return found
 
 
 class SeriesKind(Kind):
@@ -121,7 +132,7 @@ class SeriesKind(Kind):
         return {**super().tables(result, runs), "sealed": pd.DataFrame(rows)}
 
     def page(self, result: Mapping[str, ForecastResult], runs: RunsByStage, about: About) -> Page:
-        """A table of the larger runs for each study."""
+        """The exponents of the best values, and a table of the larger runs for each study."""
         from extrap.reporting.blocks import Answer
         from extrap.reporting.study_page import study_page
 
@@ -136,10 +147,23 @@ class SeriesKind(Kind):
             text=f"{n_on_law} of {len(tuned)} larger runs at the recommended values are on the "
             "law of their sweep."
         )
-        blocks: list[Block] = [answer]
+        blocks: list[Block] = [answer, self._exponents(result)]
         blocks += [self._table(spec, result[spec.name], runs) for spec in self.specs()]
         caveats = ["Each study holds for its own recipe and data."]
         return study_page("series", about, blocks, caveats=caveats)
+
+    def _exponents(self, result: Mapping[str, ForecastResult]) -> Block:
+        from extrap.records.numbers import format_estimate
+        from extrap.reporting.tables import Table
+
+        rows = [
+            (spec.name, f"best {tuned}", column, format_estimate(exponent.value, exponent.ci))
+            for spec in self.specs()
+            for tuned in result[spec.name].forecast.tuned_laws
+            for column, exponent in exponents(result[spec.name].forecast, tuned).items()
+        ]
+        header = ("study", "law of", "size", "exponent (95 %)")
+        return Table("How the best values go with size, as a power", header, rows)
 
     def _table(self, spec: StudySpec, result: ForecastResult, runs: RunsByStage) -> Block:
         from extrap.records.numbers import (

@@ -210,6 +210,13 @@ def test_a_regime_is_seen_if_a_batch_is_in_it_for_the_whole_interval(batches, en
     assert evidence_optimizers.regimes_seen(group) == seen
 
 
+def test_flags_stand_beside_every_critical_batch():
+    """A note would be printed at the first row that has it, and nowhere else."""
+    group = SimpleNamespace(b_crit=Measure(value=100.0), flags=("lack-of-fit", "censored"))
+    text = evidence_optimizers.critical_text(group)
+    assert text == "100 (open to open); lack-of-fit; censored"
+
+
 def test_end_of_perfect_scaling_is_where_examples_exceed_their_least_by_a_fifth():
     """Examples 1 + B / 100 over those at batch 4: 1.2 · 1.04 = 1 + B / 100 at 24.8."""
     batch = 2.0 ** np.arange(2, 13, 0.25)

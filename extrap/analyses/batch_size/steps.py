@@ -168,8 +168,10 @@ def tuned_steps(
                 **outcome,
             }
         )
+        # the budget is that of the run of the cell that ended first
         by_seed += [
-            {**key_columns, seed: s, "steps": math.exp(y), **outcome} for s, y in steps.items()
+            {**key_columns, seed: s, "steps": n, **outcome, "budget": max(budget, n)}
+            for s, n in ((s, math.exp(y)) for s, y in steps.items())
         ]
         if not steps:
             by_seed.append({**key_columns, seed: None, "steps": math.nan, **outcome})

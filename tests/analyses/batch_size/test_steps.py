@@ -125,6 +125,16 @@ def test_tuned_steps_of_the_whole_grid_give_the_critical_batch():
     assert [len(point.values) for point in group.points] == [3] * 7
 
 
+def test_a_run_that_ended_early_bounds_no_steps_of_others():
+    data = swept(budget=1e6)
+    data = changed(data, (data["lr"] == RATES[0]) & (data["seed"] == 1), "censored", budget=100.0)
+    _, seeds = tuned_steps(data, by=["width"])
+    assert (seeds["steps"] > 100).all()
+    assert critical_batch(seeds, by=["width", "target"]).groups[0].b_crit.value == pytest.approx(
+        1000, rel=0.05
+    )
+
+
 def changed(data, where, status, **cells):
     found = data.copy()
     found.loc[where, ["steps", "status", *cells]] = [np.nan, status, *cells.values()]

@@ -345,11 +345,38 @@ def batches_answer(findings: Sequence[TaskResult]) -> Answer:
     agreed, first = agreement_of(findings), findings[0]
     if len(findings) > 1 and agreed is not None:
         return _agreement_answer(tasks_of(findings), agreed)
+    if len(findings) > 1 and (extremes := _extremes_answer(tasks_of(findings))) is not None:
+        return extremes
     answer, law = critical_answer(first.critical), first.rate_law
     if law is None or "batch_size" not in law.exponents:
         return answer
     rate = f" The best learning rate goes as batch^{exponent_text(law.exponents['batch_size'])}."
     return replace(answer, text=answer.text + rate)
+
+
+def _extremes_answer(tasks: Tasks) -> Answer | None:
+    """The tasks with the smallest and the largest critical batch, at one size and target."""
+    groups: dict[tuple[tuple[str, Any], ...], list[tuple[str, BatchGroup]]] = {}
+    for task, finding in tasks:
+        for group in finding.critical.groups:
+            if group.b_crit.value is not None:
+                groups.setdefault(tuple(group.by.items()), []).append((task, group))
+    shared = [own for own in groups.values() if len(own) == len(tasks)]
+    if not shared:
+        return None
+    own = max(shared, key=lambda of_tasks: _sort_key(of_tasks[0][1]))
+    own = sorted(own, key=lambda of_task: of_task[1].b_crit.value or 0.0)
+    level, (first, *_, last) = tasks[0][1].critical.level, own
+    smallest, largest = (
+        f"{batch_estimate(group.b_crit, level)} for {task}" for task, group in (first, last)
+    )
+    flags = [flag for _, group in (first, last) for flag in group.flags]
+    return Answer(
+        text=f"At {label(first[1].by)} the critical batch is smallest, {smallest}, and largest, "
+        f"{largest}, of {len(own)} tasks.",
+        confidence=confidence(flags, MEANINGS, grave=GRAVE, otherwise="Confidence: high."),
+        color="good",
+    )
 
 
 def _agreement_words(agreed: Agreement) -> str:

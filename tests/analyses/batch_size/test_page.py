@@ -65,6 +65,28 @@ def test_answer_states_batch_and_exponent_of_the_largest_size(one_task):
     assert lower <= exponent <= upper
 
 
+def test_without_noise_the_answer_is_of_the_tasks_with_the_extreme_batches(one_task):
+    """Three tasks whose batches are 1, 3 and 2 times those of one: not the first is named."""
+    found = replace(one_task[1][0], noise=pd.DataFrame())
+
+    def times(factor, name):
+        groups = tuple(
+            replace(g, b_crit=g.b_crit.map(lambda b: factor * b)) for g in found.critical.groups
+        )
+        task = replace(found.task, study=replace(found.task.study, name=name))
+        return replace(found, task=task, critical=replace(found.critical, groups=groups))
+
+    answer = batches_answer([times(1, "sgd"), times(3, "momentum"), times(2, "adam")])
+    size, target, *_ = figures(answer.text)
+    (group,) = [g for g in found.critical.groups if [*g.by.values()] == [size, target]]
+    assert (size, target) == (128, 2.2)
+    smallest, largest = answer.text.split("largest")
+    assert batch_estimate(group.b_crit, 0.95) in smallest
+    assert batch_estimate(group.b_crit.map(lambda b: 3 * b), 0.95) in largest
+    assert ("for sgd" in smallest, "for momentum" in largest) == (True, True)
+    assert "adam" not in answer.text
+
+
 def test_noise_predicts_the_critical_batch_of_two_tasks(two_tasks):
     answer = batches_answer(two_tasks[1])
     n_inside, n_pairs, factor, worst, ratio, *_ = figures(answer.text)

@@ -25,7 +25,7 @@ from urllib.parse import quote, urlsplit
 import pandas as pd
 
 from benchmarks.conversions import CONVERSIONS, csv_of
-from benchmarks.rows import DOWNLOADED
+from benchmarks.rows import DOWNLOADED, table_path
 from benchmarks.transfer import DownloadError, download
 from extrap.errors import first_line, shown
 from extrap.files import as_written, write_bytes
@@ -45,7 +45,8 @@ class Source:
         license: Of the repository, or "none stated".
         paper: That describes it.
         sha256: Of the table's canonical form.
-        rows: Their number.
+        rows: Number of rows.
+        unreadable_lines: Number of lines with too many fields, which are skipped.
         checked: Whether the conversion was compared with the "whole" raw file, a "part", or "no".
         files: Raw files within the repository; `COMMIT:PATH` for one of another commit. Braces
             stand for alternatives, as in a shell.
@@ -64,6 +65,7 @@ class Source:
     checked: str
     files: Sequence[str] = ()
     conversion: str = ""
+    unreadable_lines: int = 0
     is_shipped: bool = False
 
     def addresses(self, host: str) -> Iterator[str]:
@@ -111,6 +113,22 @@ def check(source: Source, content: bytes) -> None:
             f"SHA-256 {checksum} instead of {source.sha256}; "
             f"{len(table)} rows instead of {source.rows}, columns {columns}"
         )
+    n_unreadable = sum(map(bool, content.splitlines())) - 1 - len(table)
+    if n_unreadable != source.unreadable_lines:
+        raise DownloadError(
+            f"{n_unreadable} unreadable lines instead of {source.unreadable_lines}"
+        )
+
+
+def differing(data: Path) -> Iterator[str]:
+    """A line for each table at hand that is another than the one of `sources.toml`."""
+    for source in load_sources()[1].values():
+        path = table_path(data, source.name)
+        try:
+            if path.is_file():
+                check(source, path.read_bytes())
+        except (DownloadError, OSError) as error:
+            yield f"{path} is not the table of sources.toml: {first_line(error)}"
 
 
 def from_mirror(source: Source, mirror: str) -> bytes:
@@ -181,13 +199,14 @@ def provide(source: Source, folder: Path, *, host: str, mirror: str = "") -> str
     if not has_way:
         origin = f"{source.repository} at {source.commit}"
         return f"left out, by address only: {origin}, license {source.license}"
+    done = "replaced" if (folder / source.name).exists() else "fetched"
     content = from_mirror(source, mirror) if mirror else from_repository(source, host)
     check(source, content)
     try:
         write_bytes(folder / source.name, content)
     except OSError as error:
         raise DownloadError(f"cannot be written to {folder}: {error.strerror}") from error
-    return f"fetched, {source.rows} rows"
+    return f"{done}, {source.rows} rows"
 
 
 def provide_all(sources: Sequence[Source], folder: Path, *, host: str, mirror: str = "") -> bool:
@@ -225,7 +244,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stdout.write("\nStopped; the same command goes on.\n")
         return 130
-    if any(not (source.files or source.is_shipped or options.mirror) for source in chosen):
+    by_address = [s for s in chosen if not (s.files or s.is_shipped or options.mirror)]
+    if not all((options.folder / source.name).exists() for source in by_address):
         sys.stdout.write(
             "Tables by address only come from a --mirror, or are converted by hand and put into "
             f"{options.folder}.\n"

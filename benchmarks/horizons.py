@@ -181,9 +181,9 @@ def _scores_of_cell(
     lines = [predict_power(columns, own, None, at=size, level=LEVEL) for own in best.tolist()]
     planes = [plane_columns(line) for line in lines]
     regrets = {
-        "regret": max(truth.excess(values.answer.values), 0.0),
-        "kept regret": max(truth.excess(kept), 0.0),
-        "plane regret": max(truth.excess(np.array([plane["plane"] for plane in planes])), 0.0),
+        "regret": truth.excess(values.answer.values),
+        "kept regret": truth.excess(kept),
+        "plane regret": truth.excess(np.array([plane["plane"] for plane in planes])),
     }
     rows = []
     for j, name in enumerate(made.runs.tuned):

@@ -41,7 +41,7 @@ SIGNS = {OURS_BETTER: "▼", PEER_BETTER: "▲", TIE: "="}
 
 
 class Column(NamedTuple):
-    """A figure of a method.
+    """Describes a figure of a method.
 
     Attributes:
         heading: Heading of its column.
@@ -70,7 +70,7 @@ WIDEST = 10.0
 
 
 class SplitSet(NamedTuple):
-    """Splits on which methods are compared.
+    """Holds splits on which methods are compared.
 
     Attributes:
         title: What they are.
@@ -91,12 +91,12 @@ class SplitSet(NamedTuple):
 
     @property
     def peers(self) -> list[str]:
-        """The other methods."""
+        """Lists the other methods."""
         return [method for method in self.scores["method"].unique() if method != OURS]
 
 
 class Comparison(NamedTuple):
-    """A method against extrap in one figure, on the splits that both have.
+    """Compares a method with extrap in one figure, on the splits that both have.
 
     Attributes:
         difference: The method's less ours, of what is to be small, with its 95 % interval.
@@ -114,7 +114,7 @@ def cluster_means(scores: pd.DataFrame, column: str) -> pd.Series:
 
 
 def on_common_splits(scores: pd.DataFrame, method: str, column: str) -> list[pd.DataFrame]:
-    """The rows of extrap, and those of a method, where both have a figure."""
+    """Select the rows of extrap, and those of a method, where both have a figure."""
     present = scores.dropna(subset=column)
     pair = [present[present["method"] == name].set_index(KEYS) for name in (OURS, method)]
     common = pair[0].index.intersection(pair[1].index)
@@ -132,7 +132,7 @@ def compare(scores: pd.DataFrame, method: str, column: str) -> Comparison | None
 
 
 def difference_of(means: np.ndarray, loss_of: Callable[[Any], Any]) -> tuple[float, float, float]:
-    """The second method's loss less the first one's, with its interval.
+    """Subtract the first method's loss from the second one's; with an interval.
 
     Args:
         means: Means of the two methods by cluster, (n, 2).
@@ -155,7 +155,7 @@ def difference_of(means: np.ndarray, loss_of: Callable[[Any], Any]) -> tuple[flo
 
 
 def verdict_of(difference: tuple[float, float, float]) -> str:
-    """Who is better by an interval of the method's less ours."""
+    """Say who is better by an interval of the method's loss less ours."""
     _, low, high = difference
     if low > 0:
         return OURS_BETTER
@@ -163,7 +163,7 @@ def verdict_of(difference: tuple[float, float, float]) -> str:
 
 
 def faster(scores: pd.DataFrame, method: str) -> str:
-    """Who takes less processor time per split; times of packages are of another environment."""
+    """Say who takes less processor time; times of packages are of another environment."""
     ours, theirs = (own["seconds"].median() for own in on_common_splits(scores, method, "seconds"))
     if not np.isfinite([ours, theirs]).all():
         return TIE
@@ -171,7 +171,7 @@ def faster(scores: pd.DataFrame, method: str) -> str:
 
 
 def _shown(scores: pd.DataFrame, column: str, unit: str) -> str:
-    """The figure of one method in words."""
+    """Write the figure of one method."""
     figures = scores[column] if column in MEDIANS else cluster_means(scores, column)
     value = float(figures.median() if column in MEDIANS else figures.mean())
     if not np.isfinite(value):
@@ -189,7 +189,7 @@ def _shown(scores: pd.DataFrame, column: str, unit: str) -> str:
 
 
 def _cell(set_: SplitSet, method: str, column: str) -> str:
-    """The figure of a method where extrap has one too, marked by who is better."""
+    """Write the figure of a method where extrap has one too, marked by who is better."""
     scores, unit = set_.scores.dropna(subset=column), set_.unit
     own, ours = (scores[scores["method"] == name] for name in (method, OURS))
     if own.empty:
@@ -211,7 +211,7 @@ def _cell(set_: SplitSet, method: str, column: str) -> str:
 
 
 def table_of(set_: SplitSet) -> Table:
-    """One row per method, extrap first."""
+    """Make one row per method, extrap first."""
     scores = set_.scores
     columns = [c for c in COLUMNS if c in scores and scores[c].notna().any()]
     n_splits = scores.loc[scores["method"] == OURS, "split"].nunique()
@@ -229,7 +229,7 @@ def table_of(set_: SplitSet) -> Table:
 
 
 class Count(NamedTuple):
-    """How many comparisons of a figure went which way, where a peer is better, on what data."""
+    """Counts who is better in a figure; says where a peer is, and which data were compared."""
 
     n: int
     ours: int
@@ -261,7 +261,7 @@ NOUNS = {"error": "errors", "score": "interval scores", "extra": "extra losses"}
 
 
 def answer(sets: Sequence[SplitSet]) -> Answer:
-    """How often extrap is better and how often a peer is, over the sets that are counted."""
+    """Say how often extrap is better and how often a peer is, over the sets that are counted."""
     counted = [set_ for set_ in sets if set_.is_counted]
     counts = {c: count_verdicts(counted, c) for c, column in COLUMNS.items() if column.is_counted}
     n, ours, peer = (
@@ -282,7 +282,7 @@ def answer(sets: Sequence[SplitSet]) -> Answer:
 
 
 def peer_wins(sets: Sequence[SplitSet]) -> list[Block]:
-    """Where a peer is better, also in sets that are not counted, and how often one is faster."""
+    """Name where a peer is better, in all sets, and say how often one is faster."""
     lines: list[Block] = []
     for name, noun in NOUNS.items():
         if where := count_verdicts(sets, name).where:
@@ -299,7 +299,7 @@ def peer_wins(sets: Sequence[SplitSet]) -> list[Block]:
 
 
 def page_of(sets: Sequence[SplitSet]) -> Page:
-    """The page."""
+    """Make the page."""
     created = datetime.now(UTC).isoformat(timespec="seconds")
     return Page(
         kind="benchmark",

@@ -73,7 +73,7 @@ def _splits_of(found: pd.DataFrame, keys: list[str], error: str) -> pd.DataFrame
 
 
 def curves(found: pd.DataFrame, others: pd.DataFrame) -> list[SplitSet]:
-    """The 92 curves; M4 and the broken power law have errors alone."""
+    """Make the set of the 92 curves; M4 and the broken power law have errors alone."""
     scores = _of_tables(found, "rmsle")
     scores = scores[~scores["method"].isin(("M1", "M2", "M3", "last value"))]
     note = "Error: RMSLE of a curve. Clusters: curves. Alabdulmohsin et al. 2022."
@@ -82,7 +82,7 @@ def curves(found: pd.DataFrame, others: pd.DataFrame) -> list[SplitSet]:
 
 
 def short_curves(found: pd.DataFrame, others: pd.DataFrame) -> list[SplitSet]:
-    """Four and five sizes of curves."""
+    """Make the set of four and five sizes of curves."""
     means = by_table(found)
     means["curve"] = means["table"].str.rpartition(", ")[0]
     table = _with_others(_of_tables(means, "rmsle", "curve"), peers.SHORT, others)
@@ -95,7 +95,7 @@ def short_curves(found: pd.DataFrame, others: pd.DataFrame) -> list[SplitSet]:
 
 
 def gadre(found: pd.DataFrame, others: pd.DataFrame) -> list[SplitSet]:
-    """Gadre's rules."""
+    """Make a set per rule of Gadre's."""
     means = by_table(found[found["method"] == OURS])
     both = _with_others(_of_tables(means, "abs_error"), peers.GADRE, others)
     note = "Error: mean absolute error. Clusters: the three training sets. Gadre et al. 2024. "
@@ -112,7 +112,7 @@ def gadre(found: pd.DataFrame, others: pd.DataFrame) -> list[SplitSet]:
 
 
 def ladders(found: pd.DataFrame, others: pd.DataFrame) -> list[SplitSet]:
-    """Parameters and tokens: all sources alike, and each by itself."""
+    """Make sets of parameters and tokens: of all sources alike, and of each by itself."""
     scores = _splits_of(found, ["source", "ladder", "split"], "error")
     names = scores["source"] + ": " + scores["split"]
     pooled = _with_others(
@@ -140,7 +140,7 @@ def ladders(found: pd.DataFrame, others: pd.DataFrame) -> list[SplitSet]:
 
 
 def compute(found: Any, others: pd.DataFrame) -> list[SplitSet]:
-    """One loss per compute."""
+    """Make the set of one loss per compute."""
     chosen = found.chosen.assign(
         error=-found.chosen["off"],
         held_90=found.chosen["held"],
@@ -165,7 +165,7 @@ def compute(found: Any, others: pd.DataFrame) -> list[SplitSet]:
 
 
 def larger_losses(found: Any) -> list[SplitSet]:
-    """The losses of Step Law's larger cells."""
+    """Make the set of the losses of Step Law's larger cells."""
     losses = found.losses
     ends = {"held": losses["held_90"], "width": losses["width"], "score": losses["interval_score"]}
     columns = {OURS: "error", "tied Chinchilla, least squares": "tied", "last value": "last"}
@@ -187,7 +187,7 @@ def larger_losses(found: Any) -> list[SplitSet]:
 
 
 def tuned_values(part: str, found: pd.DataFrame) -> list[SplitSet]:
-    """Best values of cells, as `benchmarks.horizons` judges them."""
+    """Make a set per tuned value of cells, as `benchmarks.horizons` judges them."""
     names = {
         OURS: ("mid", "low", "high", "regret"),
         "straight plane": ("plane", "plane low", "plane high", "plane regret"),
@@ -215,7 +215,7 @@ def tuned_values(part: str, found: pd.DataFrame) -> list[SplitSet]:
 
 
 def _interval(truth: pd.Series, low: pd.Series, high: pd.Series) -> dict[str, pd.Series]:
-    """What intervals in octaves do; an open end is infinite, a missing one gives nothing."""
+    """Score intervals in octaves; an open end is infinite, a missing one gives nothing."""
     is_there = low.notna() & high.notna()
     return {
         "held": ((low <= truth) & (truth <= high)).astype(float).where(is_there),
@@ -225,7 +225,7 @@ def _interval(truth: pd.Series, low: pd.Series, high: pd.Series) -> dict[str, pd
 
 
 def metz_rates(found: pd.DataFrame) -> list[SplitSet]:
-    """Rates of Metz' larger widths by several rules."""
+    """Make the set of rates of Metz' larger widths by several rules."""
     off = found["mid"] - found["truth"]
     scores = found.assign(error=off.abs(), bias=off, extra=found["regret"])
     scores = _named(scores, **_interval(found["truth"], found["low"], found["high"]))
@@ -238,7 +238,7 @@ def metz_rates(found: pd.DataFrame) -> list[SplitSet]:
 
 
 def metz_losses(found: pd.DataFrame, others: pd.DataFrame) -> list[SplitSet]:
-    """Losses of Metz' larger widths and of the sealed runs of the default study."""
+    """Make the set of losses of Metz' larger widths and the default study's sealed runs."""
     table = _with_others(_of_tables(found, "abs_error"), peers.METZ, others)
     note = (
         "Error: mean absolute error of all larger widths. Clusters: numbers of fitted widths. "
@@ -249,7 +249,7 @@ def metz_losses(found: pd.DataFrame, others: pd.DataFrame) -> list[SplitSet]:
 
 
 def logs(found: pd.DataFrame) -> list[SplitSet]:
-    """Where runs end, from a part of their logs."""
+    """Make a set per family of where runs end, from a part of their logs."""
     found = found[found["refusal"].eq("")]
     split = found["name"] + " " + found["seen"].astype(str)
     columns = {OURS: "error", "power law in the steps": "power", "last value": "last"}
@@ -280,7 +280,7 @@ def logs(found: pd.DataFrame) -> list[SplitSet]:
 
 
 def searches(found: pd.DataFrame) -> list[SplitSet]:
-    """Values at the target against a search there."""
+    """Make sets of values at the target against a search there."""
     sets = []
     for name, own in found.groupby("set", sort=False):
         is_counted = name == target_search.COUNTED
@@ -300,7 +300,7 @@ def searches(found: pd.DataFrame) -> list[SplitSet]:
 
 
 def mup(folder: Path = STUDIES) -> list[SplitSet]:
-    """Runs of `studies/mup.py` and `mup_transfer.py` at their largest width, where they are."""
+    """Make the set of the largest width of `studies/mup.py` and `mup_transfer.py`."""
     paths = [folder / name for name in ("mup.csv", "mup_transfer.csv")]
     if not all(path.is_file() for path in paths):
         return []

@@ -35,7 +35,7 @@ SOURCES = Path(__file__).with_name("sources.toml")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
-    """Where a table comes from.
+    """Says where a table comes from.
 
     Attributes:
         name: Its file.
@@ -69,7 +69,7 @@ class Source:
     is_shipped: bool = False
 
     def addresses(self, host: str) -> Iterator[str]:
-        """Of the raw files."""
+        """Make the addresses of the raw files."""
         project = urlsplit(self.repository).path.strip("/")
         for pattern in self.files:
             alternatives = [part.split(",") for part in re.split("[{}]", pattern)]
@@ -79,14 +79,14 @@ class Source:
 
 
 def load_sources(path: Path = SOURCES) -> tuple[str, dict[str, Source]]:
-    """The host of raw files, and file name → source."""
+    """Read the host of raw files, and file name → source."""
     content = tomllib.loads(path.read_text(encoding="utf-8"))
     sources = [Source(name=f"{name}.csv", **entry) for name, entry in content["tables"].items()]
     return content["host"], {source.name: source for source in sources}
 
 
 def canonical(table: pd.DataFrame) -> bytes:
-    """A table as CSV in its order, numbers to twelve digits."""
+    """Write a table as CSV in its order, numbers to twelve digits."""
     columns = {
         name: values.map("{:.12g}".format, na_action="ignore")
         if pd.api.types.is_numeric_dtype(values)
@@ -121,7 +121,7 @@ def check(source: Source, content: bytes) -> None:
 
 
 def differing(data: Path) -> Iterator[str]:
-    """A line for each table at hand that is another than the one of `sources.toml`."""
+    """Name each table at hand that is another than the one of `sources.toml`, in a line."""
     for source in load_sources()[1].values():
         path = table_path(data, source.name)
         try:
@@ -132,7 +132,7 @@ def differing(data: Path) -> Iterator[str]:
 
 
 def from_mirror(source: Source, mirror: str) -> bytes:
-    """The converted table as a mirror has it.
+    """Fetch the converted table from a mirror.
 
     Raises:
         DownloadError: It does not come.
@@ -146,7 +146,7 @@ def from_mirror(source: Source, mirror: str) -> bytes:
 
 
 def from_repository(source: Source, host: str) -> bytes:
-    """The table, converted from raw files.
+    """Fetch raw files and convert them to the table.
 
     Raises:
         DownloadError: They do not come, or have another form.
@@ -161,12 +161,12 @@ def from_repository(source: Source, host: str) -> bytes:
 
 
 def is_address(mirror: str) -> bool:
-    """Whether a mirror is at an HTTP address."""
+    """Say whether a mirror is at an HTTP address."""
     return mirror.startswith(("http://", "https://"))
 
 
 def is_there(source: Source, folder: Path) -> bool:
-    """Whether a folder holds the table of a source.
+    """Say whether a folder holds the table of a source.
 
     Raises:
         DownloadError: It holds another of this name.
@@ -210,7 +210,7 @@ def provide(source: Source, folder: Path, *, host: str, mirror: str = "") -> str
 
 
 def provide_all(sources: Sequence[Source], folder: Path, *, host: str, mirror: str = "") -> bool:
-    """Put tables into a folder, a line for each; whether all came that should have."""
+    """Put tables into a folder, with a line for each; say whether all came that should have."""
     failed = 0
     for source in sources:
         try:
@@ -224,7 +224,7 @@ def provide_all(sources: Sequence[Source], folder: Path, *, host: str, mirror: s
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; its exit code."""
+    """Run the command and return its exit code."""
     host, sources = load_sources()
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -255,7 +255,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def left_out(folder: Path) -> str:
-    """What `make backtest` does without."""
+    """Say what `make backtest` does without."""
     from benchmarks import backtest  # its libraries take longer to import than all else here
 
     missing = {name: part.missing(folder) for name, part in backtest.parts(folder).items()}

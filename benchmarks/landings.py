@@ -62,7 +62,7 @@ are of the prototype as it was, with its prior of all families, on the batch los
 
 
 def truth(curve: Curve, *, is_batch: bool) -> float:
-    """The loss at the end; of batches the mean over the last 2 %."""
+    """Take the loss at the end; of batches the mean over the last 2 %."""
     if is_batch:
         return float(curve.losses[curve.steps >= 0.98 * curve.end].mean())
     return float(curve.losses[-1])
@@ -74,7 +74,7 @@ def forecasts(
     *,
     is_batch: bool = False,
 ) -> pd.DataFrame:
-    """One row a curve and share that is seen, errors and widths in % of the end."""
+    """Make one row per curve and share that is seen, errors and widths in % of the end."""
     rows = []
     for curve in curves:
         end = truth(curve, is_batch=is_batch)
@@ -113,7 +113,7 @@ def forecasts(
 
 
 def _ends(answer: Ending) -> tuple[float, float]:
-    """Both ends of its interval, which has no open side."""
+    """Give both ends of its interval, which has no open side."""
     lower, upper = answer.interval
     assert lower is not None
     assert upper is not None

@@ -36,7 +36,7 @@ NOTE = "Not a blind test: how costs turn with another tuned value was chosen wit
 
 @dataclass(frozen=True)
 class CellSurface:
-    """A polynomial through the runs of one cell near its best, on a fine grid.
+    """Holds a polynomial through the runs of one cell near its best, on a fine grid.
 
     Attributes:
         degree: Its degree.
@@ -56,20 +56,20 @@ class CellSurface:
     least: float
 
     def excess(self, at: Array) -> float:
-        """Log excess over the minimum at log2 tuned values; beyond the grid, that of its edge."""
+        """Compute the log excess at log2 tuned values; beyond the grid, that of its edge."""
         near = np.clip(at - self.start, self.lowest, self.highest)
         terms = np.prod(near ** monomials(self.degree), axis=1)
         return max(float(terms @ self.theta - self.least), 0.0)
 
 
 def monomials(degree: int) -> Array:
-    """Exponents of all monomials of two columns up to a total degree, (terms, 2)."""
+    """List the exponents of all monomials of two columns up to a total degree, (terms, 2)."""
     powers = itertools.product(range(degree + 1), repeat=2)
     return np.array([pair for pair in powers if sum(pair) <= degree])
 
 
 def fit_cell(cell: pd.DataFrame, degree: int, within: float, misfit: float) -> CellSurface:
-    """Weighted polynomial over the runs within a share of the best, weights falling off."""
+    """Fit a polynomial to the runs within a share of the best, with weights that fall off."""
     excess = np.log(cell["loss"].to_numpy() / cell["loss"].min())
     near = excess <= within
     u = np.log2(cell.loc[near, list(TUNED)].to_numpy())
@@ -88,7 +88,7 @@ def fit_cell(cell: pd.DataFrame, degree: int, within: float, misfit: float) -> C
 
 
 def step_law(data: Path) -> pd.DataFrame:
-    """The dense runs; those that did not train are diverged."""
+    """Read the dense runs; those that did not train are diverged."""
     table = pd.read_csv(require(data, "steplaw.csv"))
     table = table[table["task"] == "dense"]
     table = table[[*SIZES, *TUNED, "loss"]]
@@ -97,20 +97,20 @@ def step_law(data: Path) -> pd.DataFrame:
 
 
 def forecast_of(table: pd.DataFrame, tuned: Sequence[str] = TUNED) -> extrap.Forecast:
-    """The forecast of some cells."""
+    """Forecast from some cells."""
     runs = extrap.read_runs(table.reset_index(drop=True), size=SIZES, tune=tuned)
     return extrap.forecast(runs, level=LEVEL)
 
 
 def cell_of(table: pd.DataFrame, size: Mapping[str, float]) -> pd.DataFrame:
-    """The runs of one cell that trained."""
+    """Select the runs of one cell that trained."""
     here = (table[list(SIZES)] == pd.Series(size)).all(axis=1)
     return table[here & np.isfinite(table["loss"])]
 
 
 @dataclass(frozen=True, eq=False)
 class Larger:
-    """The five larger cells against what the smaller ones forecast.
+    """Compares the five larger cells with what the smaller ones forecast.
 
     Attributes:
         tuned: One row a cell and tuned value, octaves: `forecast`, `own`, `quadratic`.
@@ -148,7 +148,7 @@ def judge_larger(data: Path = DATA) -> Larger:
 
 
 def _losses(made: extrap.Forecast, targets: list[Optimum]) -> pd.DataFrame:
-    """Log errors of the loss at the larger cells' own optima, ours and of two simpler ways."""
+    """Score losses at the larger cells' own optima: ours, and errors of two simpler ways."""
     fitted = [o for o in made.optima if o.loss is not None]
     sizes = {c: [o.size[c] for o in fitted] for c in SIZES}
     tied = extrap.fit("chinchilla_tied", sizes, [o.loss for o in fitted])
@@ -165,7 +165,7 @@ def _losses(made: extrap.Forecast, targets: list[Optimum]) -> pd.DataFrame:
 
 
 def rows(found: Larger) -> list[Row]:
-    """The figures of the larger Step Law cells."""
+    """Make the rows of the larger Step Law cells."""
     part = "Step Law dense, < 530M → 536M–1.07B"
     table = found.tuned
     made = []

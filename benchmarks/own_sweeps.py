@@ -35,18 +35,18 @@ SCORES = ("error", "held_90", "width", "interval_score")
 
 
 def forecast_of(runs: pd.DataFrame) -> extrap.Forecast:
-    """The forecast of widths and rates."""
+    """Forecast widths and rates."""
     return extrap.forecast(extrap.read_runs(runs, **COLUMNS), level=LEVEL)
 
 
 def best_losses(runs: pd.DataFrame) -> pd.DataFrame:
-    """Width and loss at the best rate, a mean over seeds, as anyone would read it off."""
+    """Read off width and loss at the best rate, means over seeds."""
     means = runs.groupby(["width", "lr"], as_index=False)["loss"].mean()
     return means.loc[means.groupby("width")["loss"].idxmin()].reset_index(drop=True)
 
 
 def loss_tables() -> Iterator[Table]:
-    """Best losses of the fitted and of larger widths; sets count alike."""
+    """Make tables of the best losses of the fitted and of larger widths."""
     runs = pd.read_csv(METZ)
     best = best_losses(runs)
     for n in range(LEAST_SIZES, len(best)):
@@ -56,7 +56,7 @@ def loss_tables() -> Iterator[Table]:
 
 
 def judge_losses() -> pd.DataFrame:
-    """One row per table of `loss_tables`; no scores where extrap refuses a larger width."""
+    """Make one row per table of `loss_tables`, without scores where extrap refuses a width."""
     metz, parts = pd.read_csv(METZ), []
     for table in loss_tables():
         runs = metz if table.group == "Metz" else pd.read_csv(SWEEP)
@@ -74,7 +74,7 @@ def judge_losses() -> pd.DataFrame:
 
 
 def judge_rates() -> pd.DataFrame:
-    """One row per larger width: the rate by several rules, log2, and what it costs there."""
+    """Make one row per larger width and rule: the rate, log2, and what it costs there."""
     runs, rows = pd.read_csv(METZ), []
     means = runs.groupby(["width", "lr"], as_index=False)["loss"].mean()
     truths = {float(str(width)): parabola_of(cell) for width, cell in means.groupby("width")}
@@ -99,7 +99,7 @@ def judge_rates() -> pd.DataFrame:
 
 
 def _rates(made: extrap.Forecast, best: dict[float, Any], width: float) -> list[dict[str, Any]]:
-    """One row per rule, log2: the optimum `mid`, its interval, and the rate that is `used`."""
+    """Make one row per rule, log2: the optimum `mid`, its interval, the rate that is `used`."""
     fitted = sorted(best)
     first, last, times = best[fitted[0]], best[fitted[-1]], width / fitted[-1]
     rates = [best[own] for own in fitted]
@@ -133,10 +133,10 @@ def _rates(made: extrap.Forecast, best: dict[float, Any], width: float) -> list[
 
 
 def backtest() -> extrap.Backtest:
-    """What `extrap backtest studies/metz_full.csv` gives."""
+    """Run what `extrap backtest studies/metz_full.csv` runs."""
     return extrap.backtest(extrap.read_runs(pd.read_csv(METZ), **COLUMNS))
 
 
 def backtest_rows(found: extrap.Backtest) -> list[Row]:
-    """Its answer."""
+    """Make a row of its answer."""
     return [Row(part="Metz' sizes, rolling origin", figure="loss", reached=answer_text(found))]

@@ -41,7 +41,7 @@ KINDS = {"tokens": "dataset_size", "seen_examples": "dataset_size"}
 
 
 def simple_scaling_laws(split: dict) -> dict[str, list[float]]:
-    """Medians and 90 % ends of a new run, as logarithms."""
+    """Forecast medians and 90 % ends of a new run, as logarithms."""
     import polars
     from simple_scaling_laws import fit
 
@@ -60,7 +60,7 @@ def simple_scaling_laws(split: dict) -> dict[str, list[float]]:
 
 
 def chinchilla(split: dict) -> dict[str, list[float]]:
-    """Losses of its law, as logarithms."""
+    """Forecast losses of its law, as logarithms."""
     from chinchilla import Chinchilla
 
     os.cpu_count = lambda: 1  # `fit` opens a pool of so many, even if not parallel
@@ -75,7 +75,7 @@ def chinchilla(split: dict) -> dict[str, list[float]]:
 
 
 def _log(loss: float) -> float:
-    """The logarithm; of a negative loss that of one that is as good as 0."""
+    """Take the logarithm; of a negative loss that of one that is as good as 0."""
     return math.log(max(loss, 1e-9))
 
 
@@ -96,7 +96,7 @@ def require_packages() -> None:
 
 
 def forecast(task: tuple[str, dict]) -> dict:
-    """What a package forecasts of a split and its processor time, or its error."""
+    """Record what a package forecasts of a split and its processor time, or its error."""
     method, split = task
     warnings.simplefilter("ignore")
     began = time.process_time()
@@ -109,7 +109,7 @@ def forecast(task: tuple[str, dict]) -> dict:
 
 
 def keep_records(path: Path, splits: list[dict]) -> set[tuple[str, ...]]:
-    """Rewrite the file with the whole records of these splits; their methods and splits."""
+    """Rewrite the file with the whole records of these splits, and return what they are of."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     whole = text[: text.rfind("\n") + 1]  # a killed command leaves a part of a line
     now = {tuple(split[key] for key in KEYS) for split in splits}

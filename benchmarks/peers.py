@@ -64,7 +64,7 @@ SETTINGS = {
 
 
 class Split(NamedTuple):
-    """A table that is forecast by several methods.
+    """Holds a table that is forecast by several methods.
 
     Attributes:
         set: Which set it belongs to, one of those above.
@@ -76,7 +76,7 @@ class Split(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its name, unique in its set."""
+        """Names it uniquely in its set."""
         return f"{self.table.group}: {self.table.name}"
 
     @property
@@ -94,7 +94,7 @@ class Split(NamedTuple):
 
 
 class Forecasts(NamedTuple):
-    """Logarithms of losses, and of the ends of 90 % intervals.
+    """Holds logarithms of losses, and of the ends of 90 % intervals.
 
     An open end is infinite; NaN stands for a missing interval.
     """
@@ -105,7 +105,7 @@ class Forecasts(NamedTuple):
 
 
 def loss_splits(data: Path = DATA) -> Iterator[Split]:
-    """Every split whose tables are there."""
+    """Make every split whose tables are there."""
     makers: dict[str, Callable[[], Iterable[Table]]] = {
         GADRE: lambda: published.gadre_tables(data),
         LADDERS: lambda: (ladders.judged_part(table) for _, table in ladders.all_splits(data)),
@@ -122,7 +122,7 @@ def loss_splits(data: Path = DATA) -> Iterator[Split]:
 
 
 def last_value(table: Table) -> Forecasts:
-    """The loss of the largest run; of several with the most of the first size the nearest."""
+    """Repeat the loss of the largest run by the first size; of several, of the nearest."""
     first, *others = table.sizes
     largest = table.fitted[table.fitted[first] == table.fitted[first].max()]
     logs = []
@@ -133,7 +133,7 @@ def last_value(table: Table) -> Forecasts:
 
 
 def straight_line(table: Table) -> Forecasts:
-    """Ln loss over ln sizes by least squares, with the interval of a new run.
+    """Fit ln loss over ln sizes by least squares, with the interval of a new run.
 
     Raises:
         DataError: The runs do not determine a line and its scatter.
@@ -154,7 +154,7 @@ def straight_line(table: Table) -> Forecasts:
 
 
 def law_by_least_squares(key: str, table: Table) -> Forecasts:
-    """A law of the package by least squares of the logarithms, without its prior."""
+    """Fit a law of the package by least squares of the logarithms, without its prior."""
     sizes = {column: table.fitted[column].to_numpy(float) for column in table.sizes}
     law = extrap.fit(key, sizes, table.fitted["loss"])
     points = table.truth[list(table.sizes)].astype(float).to_dict("records")
@@ -162,14 +162,14 @@ def law_by_least_squares(key: str, table: Table) -> Forecasts:
 
 
 class Projected(NamedTuple):
-    """`E + Σ A_i (x_i / s_i)^-a_i`: coefficients (1 + C,), exponents and scales (C,)."""
+    """Holds `E + Σ A_i (x_i / s_i)^-a_i`: coefficients (1 + C,), exponents and scales (C,)."""
 
     coefficients: np.ndarray
     exponents: np.ndarray
     scales: np.ndarray
 
     def losses(self, sizes: np.ndarray) -> np.ndarray:
-        """Losses at sizes (n, C)."""
+        """Compute losses at sizes (n, C)."""
         return np.asarray(_design(sizes / self.scales, self.exponents) @ self.coefficients)
 
 
@@ -178,7 +178,7 @@ def _design(sizes: np.ndarray, exponents: np.ndarray) -> np.ndarray:
 
 
 def vpnls(sizes: np.ndarray, losses: np.ndarray) -> Projected:
-    """The law by variable projection.
+    """Fit the law by variable projection.
 
     Args:
         sizes: (n, C).
@@ -198,7 +198,7 @@ def vpnls(sizes: np.ndarray, losses: np.ndarray) -> Projected:
 
 
 def forecast_by_vpnls(table: Table) -> Forecasts:
-    """The larger runs' losses by `vpnls`."""
+    """Forecast the larger runs' losses by `vpnls`."""
     columns = list(table.sizes)
     law = vpnls(table.fitted[columns].to_numpy(float), table.fitted["loss"].to_numpy(float))
     losses = law.losses(table.truth[columns].to_numpy(float))
@@ -239,7 +239,7 @@ def summary(split: Split, method: str, forecasts: Forecasts, seconds: float) -> 
 
 
 def judge_others(split: Split) -> list[dict[str, Any]]:
-    """The scores of each method that is written here."""
+    """Score each method that is written here."""
     rows = []
     for name, method in METHODS.items():
         if name == TWO_COLUMNS and len(split.table.sizes) != 2:
@@ -254,14 +254,14 @@ def judge_others(split: Split) -> list[dict[str, Any]]:
 
 
 def measure_others(data: Path = DATA) -> pd.DataFrame:
-    """One row per split and method."""
+    """Make one row per split and method."""
     with ProcessPoolExecutor(2) as pool:
         found = pool.map(judge_others, loss_splits(data), chunksize=4)
         return pd.DataFrame([row for rows in found for row in rows])
 
 
 def write_splits(data: Path, path: Path) -> None:
-    """The splits without their answers."""
+    """Write the splits without their answers."""
     records = [
         {
             "set": split.set,
@@ -281,7 +281,7 @@ def _columns(table: pd.DataFrame, columns: tuple[str, ...]) -> dict[str, list[fl
 
 
 def peer_table(data: Path, records: list[dict[str, Any]]) -> pd.DataFrame:
-    """One row per split and package; a failure has no error.
+    """Make one row per split and package; a failure has no error.
 
     Raises:
         ValueError: Records are of other splits, or a package failed too often.
@@ -313,7 +313,7 @@ def peer_table(data: Path, records: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def current_peers(data: Path = DATA, path: Path = SHIPPED) -> pd.DataFrame:
-    """The rows of `peers.csv` that are of the splits made now; says how many are not."""
+    """Read the rows of `peers.csv` of the splits made now, and say how many are of others."""
     table = pd.read_csv(path, comment="#").dropna(subset="error")
     splits = list(loss_splits(data))
     table = table[table["set"].isin({split.set for split in splits})]

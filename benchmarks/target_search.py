@@ -55,7 +55,7 @@ COUNTED = SIMULATED.format(4)
 
 
 class Target(NamedTuple):
-    """A large size and what values cost there.
+    """Holds a large size and what values cost there.
 
     Attributes:
         set: What it belongs to.
@@ -81,7 +81,7 @@ class Target(NamedTuple):
 
 
 def best_of_search(target: Target, n_runs: int, seed: int) -> Array:
-    """log2 of the values of the best of so many runs of TPE."""
+    """Search by so many runs of TPE; returns log2 of the values of the best."""
     sampler, rng = optuna.samplers.TPESampler(seed=seed), np.random.default_rng(seed)
     study = optuna.create_study(sampler=sampler)
     tried = []
@@ -95,7 +95,7 @@ def best_of_search(target: Target, n_runs: int, seed: int) -> Array:
 
 
 def judge(target: Target, n_studies: int) -> list[dict[str, Any]]:
-    """One row per method: what its values cost; of TPE the mean over studies."""
+    """Make one row per method: what its values cost; of TPE the mean over studies."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     costs = {
         method: math.nan if values is None else target.extra(values)
@@ -143,7 +143,7 @@ def drawn_targets(number: int) -> Iterator[Target]:
 
 
 def _values(made: extrap.Forecast, size: Mapping[str, float]) -> dict[str, Array | None]:
-    """log2 of what a forecast says at a size, and of the best values of two of its own sizes."""
+    """Look up what a forecast says at a size, and the best values of two of its own; log2."""
     values = made.values_at(dict(size))
     kept = {
         method: np.log2([optimum.tuned[name].value for name in made.runs.tuned])
@@ -153,7 +153,7 @@ def _values(made: extrap.Forecast, size: Mapping[str, float]) -> dict[str, Array
 
 
 class Grid(NamedTuple):
-    """The runs of a cell: log2 of tuned values (n, D), and log losses of each run at them."""
+    """Holds the runs of a cell: log2 of tuned values (n, D), and log losses at each."""
 
     values: Array
     losses: Sequence[Array]
@@ -163,12 +163,12 @@ class Grid(NamedTuple):
         return int(np.square(self.values - at).sum(axis=1).argmin())
 
     def extra(self, at: Array) -> float:
-        """Mean log loss there, over the least one of the cell."""
+        """Subtract the least mean log loss of the cell from the one there."""
         means = [losses.mean() for losses in self.losses]
         return float(means[self.nearest(at)] - min(means))
 
     def seen(self, at: Array, rng: np.random.Generator) -> float:
-        """The log loss of one of the runs there."""
+        """Draw the log loss of one of the runs there."""
         return float(rng.choice(self.losses[self.nearest(at)]))
 
 
@@ -187,7 +187,7 @@ def _of_tables(
     sweep: pd.DataFrame,
     cells: Mapping[str, tuple[dict[str, float], pd.DataFrame, float]],
 ) -> Iterator[Target]:
-    """Targets whose runs are looked up; a cell has its size, runs, and the compute of one."""
+    """Make targets whose runs are looked up; a cell has its size, runs, and the compute of one."""
     tuned = list(made.runs.tuned)
     log2 = np.log2(sweep[tuned].to_numpy(float))
     ends = log2.min(axis=0), log2.max(axis=0)
@@ -239,7 +239,7 @@ def _drawn(number: int) -> list[dict[str, Any]]:
 
 
 def measure(data: Path = DATA) -> pd.DataFrame:
-    """One row per target and method; tables that are not there are left out."""
+    """Make one row per target and method; tables that are not there are left out."""
     tables: tuple[Callable[[], Iterator[Target]], ...] = (
         metz_targets,
         partial(step_law_targets, data),

@@ -1,4 +1,4 @@
-"""Files from HTTP servers: a cut connection is resumed, what is no data is told in one line."""
+"""Fetches files from HTTP servers: resumes cut connections, and refuses what is no data."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ BAD_RANGE = HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
 
 
 class DownloadError(Exception):
-    """A file or table did not come; the message is one line."""
+    """Says in one line why a file or table did not come."""
 
 
 class CutError(Exception):
-    """A connection ended too early, or the server is busy."""
+    """Says that a connection ended too early, or that the server is busy."""
 
 
 class _OneHost(HTTPRedirectHandler):
@@ -122,7 +122,7 @@ class _Transfer:
 
 
 def download(address: str) -> bytes:
-    """The file at an HTTP address; a cut connection is resumed.
+    """Fetch the file at an HTTP address; a cut connection is resumed.
 
     Raises:
         DownloadError: It does not come.

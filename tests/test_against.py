@@ -78,10 +78,12 @@ def test_missing_forecasts_of_a_peer_are_left_out_of_both_sides():
 
 
 def test_a_cell_shows_what_both_reach_on_the_splits_that_both_have():
-    scores = made_up({"extrap": [0.01, 0.02, 0.01, 0.9, 0.9], "peer": [0.02, 0.03, 0.02]})
+    nan = np.nan
+    errors = {"extrap": [0.01, 0.02, 0.01, 0.9, nan], "peer": [0.02, 0.03, 0.02, nan, 0.7]}
+    scores = made_up(errors)
     ours, theirs = against.table_of(against.SplitSet("made up", "", scores)).rows
-    assert ours[1] == "36.8 %"
-    assert [*theirs] == ["peer\n3 of 5 splits", "2.33 %\nextrap there 1.33 %\n▼ extrap better"]
+    assert ours[1] == "23.5 %"
+    assert [*theirs] == ["peer\n4 of 5 splits", "2.33 %\nextrap there 1.33 %\n▼ extrap better"]
 
 
 def test_coverage_is_compared_by_its_distance_to_the_level():

@@ -61,6 +61,8 @@ contract: $(TESTED)  ## Write tests/contract/ anew
 data: $(INSTALLED)  ## Download the published tables of the benchmarks; MIRROR=ADDRESS or folder
 	$(BIN)/python -m benchmarks.download $(if $(MIRROR),--mirror "$(MIRROR)")
 
+# times are compared: of one thread, as those of other packages are
+backtest: export OMP_NUM_THREADS = 1
 backtest: $(INSTALLED)  ## Forecast published runs, write reports/backtest.html and against.html
 	$(BIN)/python -m benchmarks.backtest
 

@@ -9,6 +9,7 @@ rests on a published table is named by the part that prints its figures (`Part.s
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -18,9 +19,11 @@ import pandas as pd
 
 from benchmarks import (
     against,
+    against_sets,
     allocations,
     batch,
     confidence,
+    download,
     envelopes,
     horizons,
     ladders,
@@ -122,7 +125,6 @@ def parts(data: Path) -> dict[str, Part]:
             (STEP_LAW,),
             ("Step Law (Li et al. 2025), rate", "loss at those optima"),
         ),
-        "rolling": Part(partial(optima.judge_rolling, data), optima.rolling_rows, (STEP_LAW,)),
         "backtests": Part(
             partial(published.judge_backtests, data),
             published.backtest_rows,
@@ -212,10 +214,12 @@ def parts(data: Path) -> dict[str, Part]:
 def main() -> None:
     """Measure, print and write both pages."""
     given = parser_of(__doc__).parse_args()
+    for line in download.differing(given.data):
+        sys.stdout.write(f"{line}\n")
     found: dict[str, pd.DataFrame] = run_parts(
         parts(given.data), given, words=WORDS, name="backtest"
     )
-    against.write(against.sets(found), given.out / "against.html")
+    against.write(against_sets.all_sets(found, given.data), given.out / "against.html")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from urllib.parse import quote, urlsplit
 import pandas as pd
 
 from benchmarks.conversions import CONVERSIONS, csv_of
-from benchmarks.rows import DOWNLOADED
+from benchmarks.rows import DOWNLOADED, table_path
 from benchmarks.transfer import DownloadError, download
 from extrap.errors import first_line, shown
 from extrap.files import as_written, write_bytes
@@ -35,7 +35,7 @@ SOURCES = Path(__file__).with_name("sources.toml")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
-    """Where a table comes from.
+    """Says where a table comes from.
 
     Attributes:
         name: Its file.
@@ -45,7 +45,8 @@ class Source:
         license: Of the repository, or "none stated".
         paper: That describes it.
         sha256: Of the table's canonical form.
-        rows: Their number.
+        rows: Number of rows.
+        unreadable_lines: Number of lines with too many fields, which are skipped.
         checked: Whether the conversion was compared with the "whole" raw file, a "part", or "no".
         files: Raw files within the repository; `COMMIT:PATH` for one of another commit. Braces
             stand for alternatives, as in a shell.
@@ -64,10 +65,11 @@ class Source:
     checked: str
     files: Sequence[str] = ()
     conversion: str = ""
+    unreadable_lines: int = 0
     is_shipped: bool = False
 
     def addresses(self, host: str) -> Iterator[str]:
-        """Of the raw files."""
+        """Make the addresses of the raw files."""
         project = urlsplit(self.repository).path.strip("/")
         for pattern in self.files:
             alternatives = [part.split(",") for part in re.split("[{}]", pattern)]
@@ -77,14 +79,14 @@ class Source:
 
 
 def load_sources(path: Path = SOURCES) -> tuple[str, dict[str, Source]]:
-    """The host of raw files, and file name → source."""
+    """Read the host of raw files, and file name → source."""
     content = tomllib.loads(path.read_text(encoding="utf-8"))
     sources = [Source(name=f"{name}.csv", **entry) for name, entry in content["tables"].items()]
     return content["host"], {source.name: source for source in sources}
 
 
 def canonical(table: pd.DataFrame) -> bytes:
-    """A table as CSV in its order, numbers to twelve digits."""
+    """Write a table as CSV in its order, numbers to twelve digits."""
     columns = {
         name: values.map("{:.12g}".format, na_action="ignore")
         if pd.api.types.is_numeric_dtype(values)
@@ -111,10 +113,26 @@ def check(source: Source, content: bytes) -> None:
             f"SHA-256 {checksum} instead of {source.sha256}; "
             f"{len(table)} rows instead of {source.rows}, columns {columns}"
         )
+    n_unreadable = sum(map(bool, content.splitlines())) - 1 - len(table)
+    if n_unreadable != source.unreadable_lines:
+        raise DownloadError(
+            f"{n_unreadable} unreadable lines instead of {source.unreadable_lines}"
+        )
+
+
+def differing(data: Path) -> Iterator[str]:
+    """Name each table at hand that is another than the one of `sources.toml`, in a line."""
+    for source in load_sources()[1].values():
+        path = table_path(data, source.name)
+        try:
+            if path.is_file():
+                check(source, path.read_bytes())
+        except (DownloadError, OSError) as error:
+            yield f"{path} is not the table of sources.toml: {first_line(error)}"
 
 
 def from_mirror(source: Source, mirror: str) -> bytes:
-    """The converted table as a mirror has it.
+    """Fetch the converted table from a mirror.
 
     Raises:
         DownloadError: It does not come.
@@ -128,7 +146,7 @@ def from_mirror(source: Source, mirror: str) -> bytes:
 
 
 def from_repository(source: Source, host: str) -> bytes:
-    """The table, converted from raw files.
+    """Fetch raw files and convert them to the table.
 
     Raises:
         DownloadError: They do not come, or have another form.
@@ -143,12 +161,12 @@ def from_repository(source: Source, host: str) -> bytes:
 
 
 def is_address(mirror: str) -> bool:
-    """Whether a mirror is at an HTTP address."""
+    """Say whether a mirror is at an HTTP address."""
     return mirror.startswith(("http://", "https://"))
 
 
 def is_there(source: Source, folder: Path) -> bool:
-    """Whether a folder holds the table of a source.
+    """Say whether a folder holds the table of a source.
 
     Raises:
         DownloadError: It holds another of this name.
@@ -181,17 +199,18 @@ def provide(source: Source, folder: Path, *, host: str, mirror: str = "") -> str
     if not has_way:
         origin = f"{source.repository} at {source.commit}"
         return f"left out, by address only: {origin}, license {source.license}"
+    done = "replaced" if (folder / source.name).exists() else "fetched"
     content = from_mirror(source, mirror) if mirror else from_repository(source, host)
     check(source, content)
     try:
         write_bytes(folder / source.name, content)
     except OSError as error:
         raise DownloadError(f"cannot be written to {folder}: {error.strerror}") from error
-    return f"fetched, {source.rows} rows"
+    return f"{done}, {source.rows} rows"
 
 
 def provide_all(sources: Sequence[Source], folder: Path, *, host: str, mirror: str = "") -> bool:
-    """Put tables into a folder, a line for each; whether all came that should have."""
+    """Put tables into a folder, with a line for each; say whether all came that should have."""
     failed = 0
     for source in sources:
         try:
@@ -205,7 +224,7 @@ def provide_all(sources: Sequence[Source], folder: Path, *, host: str, mirror: s
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; its exit code."""
+    """Run the command and return its exit code."""
     host, sources = load_sources()
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -225,7 +244,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stdout.write("\nStopped; the same command goes on.\n")
         return 130
-    if any(not (source.files or source.is_shipped or options.mirror) for source in chosen):
+    by_address = [s for s in chosen if not (s.files or s.is_shipped or options.mirror)]
+    if not all((options.folder / source.name).exists() for source in by_address):
         sys.stdout.write(
             "Tables by address only come from a --mirror, or are converted by hand and put into "
             f"{options.folder}.\n"
@@ -235,7 +255,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def left_out(folder: Path) -> str:
-    """What `make backtest` does without."""
+    """Say what `make backtest` does without."""
     from benchmarks import backtest  # its libraries take longer to import than all else here
 
     missing = {name: part.missing(folder) for name, part in backtest.parts(folder).items()}

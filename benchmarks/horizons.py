@@ -70,7 +70,7 @@ NARROW_GRIDS = (
 
 
 class CellOptimum(Protocol):
-    """What a cell's own runs say of its optimum."""
+    """Says what a cell's own runs show of its optimum."""
 
     @property
     def minimum(self) -> Array:
@@ -84,7 +84,7 @@ Cell = tuple[float, ...]
 
 
 class Source(NamedTuple):
-    """Published runs.
+    """Holds published runs.
 
     Attributes:
         table: Runs.
@@ -100,7 +100,7 @@ class Source(NamedTuple):
 
 
 def step_law_source(data: Path) -> Source:
-    """Step Law's dense cells, with cubic surfaces."""
+    """Read Step Law's dense cells, with cubic surfaces."""
     table = step_law(data)
     optima = {
         cell: fit_cell(cell_of(table, dict(zip(SIZES, cell, strict=True))), *SURFACES[1][:3])
@@ -112,7 +112,7 @@ def step_law_source(data: Path) -> Source:
 
 
 def rates_source(data: Path) -> Source:
-    """The sweep of learning rates of dense models, with parabolas where the optimum is inside."""
+    """Read the sweep of learning rates, with parabolas where the optimum is inside."""
     table = pd.read_csv(require(data, "misfitting_lr_sweep_v0.csv"))
     table = table.loc[table["task"] == "dense_c4_v0", [*SIZES, "lr", "loss"]]
     cells = dict(iter(table.groupby(list(SIZES))))
@@ -126,12 +126,12 @@ def rates_source(data: Path) -> Source:
 
 
 def cells_of(table: pd.DataFrame) -> list[Cell]:
-    """Sizes of the cells of runs, smallest first."""
+    """List the sizes of the cells of runs, smallest first."""
     return sorted(table[list(SIZES)].drop_duplicates().itertuples(index=False, name=None))
 
 
 def origins(source: Source, over: str) -> Iterator[tuple[float, pd.Series, pd.Series]]:
-    """Cuts: which runs are fitted, and which are to be forecast.
+    """Cut the runs into those that are fitted and those to be forecast.
 
     Args:
         source: Runs.
@@ -151,7 +151,7 @@ def origins(source: Source, over: str) -> Iterator[tuple[float, pd.Series, pd.Se
 
 
 def judge_source(load: Callable[[Path], Source], over: str, data: Path) -> pd.DataFrame:
-    """One row per forecast of a tuned value of a cell."""
+    """Make one row per forecast of a tuned value of a cell."""
     source, rows = load(data), []
     for cut, below, above in origins(source, over):
         fitted = {cell: source.best[cell] for cell in cells_of(source.table[below])}
@@ -171,7 +171,7 @@ def judge_source(load: Callable[[Path], Source], over: str, data: Path) -> pd.Da
 def _scores_of_cell(
     made: extrap.Forecast, cell: Cell, fitted: Mapping[Cell, Array], truth: CellOptimum
 ) -> list[dict[str, Any]]:
-    """The forecast of a cell and the two trivial ones against its optimum."""
+    """Compare the forecast of a cell and two trivial ones with its optimum."""
     size = dict(zip(SIZES, cell, strict=True))
     values = made.values_at(size)
     assert values is not None
@@ -181,9 +181,9 @@ def _scores_of_cell(
     lines = [predict_power(columns, own, None, at=size, level=LEVEL) for own in best.tolist()]
     planes = [plane_columns(line) for line in lines]
     regrets = {
-        "regret": max(truth.excess(values.answer.values), 0.0),
-        "kept regret": max(truth.excess(kept), 0.0),
-        "plane regret": max(truth.excess(np.array([plane["plane"] for plane in planes])), 0.0),
+        "regret": truth.excess(values.answer.values),
+        "kept regret": truth.excess(kept),
+        "plane regret": truth.excess(np.array([plane["plane"] for plane in planes])),
     }
     rows = []
     for j, name in enumerate(made.runs.tuned):
@@ -195,13 +195,13 @@ def _scores_of_cell(
 
 
 def _nearest_smaller(cell: Cell, cells: Sequence[Cell]) -> Cell:
-    """The nearest in logarithms of the cells that are no larger in either size, if any is."""
+    """Find the nearest in logarithms of the cells that are no larger in either size, if any is."""
     smaller = [c for c in cells if all(a <= b for a, b in zip(c, cell, strict=True))]
     return min(smaller or cells, key=lambda c: float(np.abs(np.log(np.divide(c, cell))).sum()))
 
 
 def judge_porian(data: Path) -> pd.DataFrame:
-    """One row per best model size beyond the budgets that it is forecast from."""
+    """Make one row per best model size beyond the budgets that it is forecast from."""
     rows = []
     for setting, optima in enumerate(optimum_laws.porian(data)):
         for below, above in optima.origins(N_BELOW):

@@ -62,7 +62,7 @@ are of the prototype as it was, with its prior of all families, on the batch los
 
 
 def truth(curve: Curve, *, is_batch: bool) -> float:
-    """The loss at the end; of batches the mean over the last 2 %."""
+    """Take the loss at the end; of batches the mean over the last 2 %."""
     if is_batch:
         return float(curve.losses[curve.steps >= 0.98 * curve.end].mean())
     return float(curve.losses[-1])
@@ -74,7 +74,7 @@ def forecasts(
     *,
     is_batch: bool = False,
 ) -> pd.DataFrame:
-    """One row a curve and share that is seen, errors and widths in % of the end."""
+    """Make one row per curve and share that is seen, errors and widths in % of the end."""
     rows = []
     for curve in curves:
         end = truth(curve, is_batch=is_batch)
@@ -95,7 +95,7 @@ def forecasts(
             if isinstance(answer, str):
                 rows.append({**row, "refusal": answer})
                 continue
-            lower, upper = (float(side or 0) for side in answer.interval)
+            lower, upper = _ends(answer)
             missed = max(lower - end, end - upper, 0.0)
             tenth = max(1, len(losses) // 10)
             rows.append(
@@ -110,6 +110,14 @@ def forecasts(
                 }
             )
     return pd.DataFrame(rows)
+
+
+def _ends(answer: Ending) -> tuple[float, float]:
+    """Give both ends of its interval, which has no open side."""
+    lower, upper = answer.interval
+    assert lower is not None
+    assert upper is not None
+    return lower, upper
 
 
 def _power_law(steps: Array, losses: Array, end: float) -> float:
@@ -355,7 +363,7 @@ def like() -> list[Row]:
             )
             if isinstance(answer, Ending):
                 end = curve.losses[-1]
-                lower, upper = (float(side or 0) for side in answer.interval)
+                lower, upper = _ends(answer)
                 errors.append(100 * abs(answer.loss / end - 1))
                 widths.append(50 * (upper - lower) / end)
                 held.append(lower <= end <= upper)
@@ -397,7 +405,7 @@ def ratios() -> list[Row]:
             values = {n: e.loss for n, e in ends.items() if isinstance(e, Ending)}
             for name, value in {**values, "ratio": last, "chosen": answer.loss}.items():
                 errors[name].append(100 * abs(value / curve.losses[-1] - 1))
-            lower, upper = (float(side or 0) for side in answer.interval)
+            lower, upper = _ends(answer)
             held.append(lower <= curve.losses[-1] <= upper)
             widths.append(50 * (upper - lower) / curve.losses[-1])
     means = {name: float(np.mean(values)) for name, values in errors.items()}

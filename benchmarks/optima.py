@@ -2,18 +2,15 @@
 
 Dense runs that trained (loss ≤ 4). The truth of a cell is a polynomial through its own runs.
 
-1. The cells below 5.3e8 parameters forecast rate, batch size and loss of the five larger ones.
-   Each is held against the larger cell's optimum as a forecast of all runs has it, and rate and
-   batch size also against the optimum of a quadratic surface over the runs within 1 % of the
-   cell's best.
-2. Rolling origin: rate and batch size of every larger cell from the runs of all smaller ones.
+The cells below 5.3e8 parameters forecast rate, batch size and loss of the five larger ones. Each
+is held against the larger cell's optimum as a forecast of all runs has it, and rate and batch size
+also against the optimum of a quadratic surface over the runs within 1 % of the cell's best.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +19,7 @@ import pandas as pd
 
 import extrap
 from benchmarks.rows import DATA, Row, require
-from benchmarks.scores import LEVEL, points_of, rms, score_forecast
+from benchmarks.scores import LEVEL, rms, score_forecast
 from extrap.fitting.loss_law import predict_log, relative_sizes
 from extrap.records import Optimum
 
@@ -39,28 +36,40 @@ NOTE = "Not a blind test: how costs turn with another tuned value was chosen wit
 
 @dataclass(frozen=True)
 class CellSurface:
-    """A polynomial through the runs of one cell near its best, on a fine grid."""
+    """Holds a polynomial through the runs of one cell near its best, on a fine grid.
+
+    Attributes:
+        degree: Its degree.
+        theta: Coefficients, one per monomial.
+        start: log2 of the tuned values of the best run, (2,).
+        lowest, highest: Ends of the grid less `start`, (2,).
+        minimum: log2 of the tuned values where the polynomial is least on the grid, (2,).
+        least: Its log loss there.
+    """
 
     degree: int
     theta: Array
     start: Array
+    lowest: Array
+    highest: Array
     minimum: Array
     least: float
 
     def excess(self, at: Array) -> float:
-        """Log excess over the minimum at log2 tuned values."""
-        terms = np.prod((at - self.start) ** monomials(self.degree), axis=1)
-        return float(terms @ self.theta - self.least)
+        """Compute the log excess at log2 tuned values; beyond the grid, that of its edge."""
+        near = np.clip(at - self.start, self.lowest, self.highest)
+        terms = np.prod(near ** monomials(self.degree), axis=1)
+        return max(float(terms @ self.theta - self.least), 0.0)
 
 
 def monomials(degree: int) -> Array:
-    """Exponents of all monomials of two columns up to a total degree, (terms, 2)."""
+    """List the exponents of all monomials of two columns up to a total degree, (terms, 2)."""
     powers = itertools.product(range(degree + 1), repeat=2)
     return np.array([pair for pair in powers if sum(pair) <= degree])
 
 
 def fit_cell(cell: pd.DataFrame, degree: int, within: float, misfit: float) -> CellSurface:
-    """Weighted polynomial over the runs within a share of the best, weights falling off."""
+    """Fit a polynomial to the runs within a share of the best, with weights that fall off."""
     excess = np.log(cell["loss"].to_numpy() / cell["loss"].min())
     near = excess <= within
     u = np.log2(cell.loc[near, list(TUNED)].to_numpy())
@@ -70,15 +79,16 @@ def fit_cell(cell: pd.DataFrame, degree: int, within: float, misfit: float) -> C
     root = (1 + (excess[near] / misfit) ** 2) ** -0.5
     y = np.log(cell.loc[near, "loss"].to_numpy())
     theta = np.linalg.lstsq(terms * root[:, None], y * root, rcond=None)[0]
-    axes = [np.linspace(max(c.min(), -1.5), min(c.max(), 1.5), 301) for c in (u - start).T]
+    ends = np.clip([(u - start).min(axis=0), (u - start).max(axis=0)], -1.5, 1.5)
+    axes = np.linspace(*ends, 301).T
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
     values = np.prod(grid[:, None, :] ** powers, axis=2) @ theta
     best = int(values.argmin())
-    return CellSurface(degree, theta, start, grid[best] + start, float(values[best]))
+    return CellSurface(degree, theta, start, *ends, grid[best] + start, float(values[best]))
 
 
 def step_law(data: Path) -> pd.DataFrame:
-    """The dense runs; those that did not train are diverged."""
+    """Read the dense runs; those that did not train are diverged."""
     table = pd.read_csv(require(data, "steplaw.csv"))
     table = table[table["task"] == "dense"]
     table = table[[*SIZES, *TUNED, "loss"]]
@@ -87,20 +97,20 @@ def step_law(data: Path) -> pd.DataFrame:
 
 
 def forecast_of(table: pd.DataFrame, tuned: Sequence[str] = TUNED) -> extrap.Forecast:
-    """The forecast of some cells."""
+    """Forecast from some cells."""
     runs = extrap.read_runs(table.reset_index(drop=True), size=SIZES, tune=tuned)
     return extrap.forecast(runs, level=LEVEL)
 
 
 def cell_of(table: pd.DataFrame, size: Mapping[str, float]) -> pd.DataFrame:
-    """The runs of one cell that trained."""
+    """Select the runs of one cell that trained."""
     here = (table[list(SIZES)] == pd.Series(size)).all(axis=1)
     return table[here & np.isfinite(table["loss"])]
 
 
 @dataclass(frozen=True, eq=False)
 class Larger:
-    """The five larger cells against what the smaller ones forecast.
+    """Compares the five larger cells with what the smaller ones forecast.
 
     Attributes:
         tuned: One row a cell and tuned value, octaves: `forecast`, `own`, `quadratic`.
@@ -138,7 +148,7 @@ def judge_larger(data: Path = DATA) -> Larger:
 
 
 def _losses(made: extrap.Forecast, targets: list[Optimum]) -> pd.DataFrame:
-    """Log errors of the loss at the larger cells' own optima, ours and of two simpler ways."""
+    """Score losses at the larger cells' own optima: ours, and errors of two simpler ways."""
     fitted = [o for o in made.optima if o.loss is not None]
     sizes = {c: [o.size[c] for o in fitted] for c in SIZES}
     tied = extrap.fit("chinchilla_tied", sizes, [o.loss for o in fitted])
@@ -155,7 +165,7 @@ def _losses(made: extrap.Forecast, targets: list[Optimum]) -> pd.DataFrame:
 
 
 def rows(found: Larger) -> list[Row]:
-    """The figures of the larger Step Law cells."""
+    """Make the rows of the larger Step Law cells."""
     part = "Step Law dense, < 530M → 536M–1.07B"
     table = found.tuned
     made = []
@@ -200,58 +210,3 @@ def rows(found: Larger) -> list[Row]:
         )
     )
     return made
-
-
-def judge_rolling(data: Path = DATA) -> pd.DataFrame:
-    """One row per forecast of a cell's rate or batch size from the cells at smaller scales."""
-    table = step_law(data).reset_index(drop=True)
-    scale = np.log2(table[list(SIZES)]).mean(axis=1).round(6)
-    cuts = sorted(scale.unique())[N_BELOW:]
-    with ProcessPoolExecutor(2) as pool:
-        parts = pool.map(_origin, [table] * len(cuts), [scale < cut for cut in cuts])
-        return pd.concat(parts, keys=range(len(cuts)), names=["origin", None])
-
-
-def _origin(table: pd.DataFrame, is_below: pd.Series) -> pd.DataFrame:
-    """Forecasts of some cells from others; `kept` is the value of the largest of these."""
-    made, above, found = forecast_of(table[is_below]), table[~is_below], []
-    for key in above[list(SIZES)].drop_duplicates().itertuples(index=False):
-        size = dict(zip(SIZES, map(float, key), strict=True))
-        values, cubic = made.values_at(size), fit_cell(cell_of(above, size), *SURFACES[1][:3])
-        assert values is not None
-        kept = np.log2([made.optima[-1].tuned[name].value for name in TUNED])
-        regrets = {"regret": cubic.excess(values.optimum), "kept regret": cubic.excess(kept)}
-        for j, (name, estimate) in enumerate(values.estimates.items()):
-            low, high = np.log2([*estimate.pi])
-            row = {"part": f"Step Law dense, {name}", "truth": cubic.minimum[j], **regrets}
-            row |= {"mid": values.optimum[j], "low": low, "high": high, "kept": kept[j]}
-            found.append(row)
-    return pd.DataFrame(found)
-
-
-def rolling_rows(found: pd.DataFrame) -> list[Row]:
-    """Errors and intervals in octaves, and what the values cost by a cubic surface of the cell."""
-    made = [optimum_row(str(part), "rolling origin", own) for part, own in found.groupby("part")]
-    regret = Row(
-        part="Step Law dense, regret by a cubic surface of the cell",
-        figure=f"mean of both tuned values at their optimum, {len(found) // 2} forecasts",
-        beat=f"values of the largest cell kept {100 * found['kept regret'].mean():.4f} %",
-        reached=f"{100 * found['regret'].mean():.4f} %",
-    )
-    return [*made, regret]
-
-
-def optimum_row(part: str, figure: str, found: pd.DataFrame) -> Row:
-    """Forecasts of optima against their truth, log2: error, share held, width, interval score."""
-    low, high, off = found["low"], found["high"], found["mid"] - found["truth"]
-    held = ((low <= found["truth"]) & (found["truth"] <= high)).mean()
-    kept = rms(found["kept"] - found["truth"])
-    return Row(
-        part=part,
-        figure=f"{figure}, {len(found)} forecasts: rms error, octaves; 90 % intervals hold",
-        beat=f"value of the largest size kept {kept:.3f}",
-        target="≥ 85 %",
-        reached=f"{rms(off):.3f}; {held:.0%}, median width {(high - low).median():.2f}, score "
-        f"{points_of(found['truth'], low, high).mean():.2f}",
-        met=bool(held >= 0.85),
-    )

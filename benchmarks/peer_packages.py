@@ -1,6 +1,6 @@
 """Forecasts of other packages on splits written by `benchmarks.peers`; imports nothing of ours.
 
-    python benchmarks/peer_packages.py SPLITS.json FORECASTS.json [--workers 2]
+    python benchmarks/peer_packages.py SPLITS.json FORECASTS.jsonl
 
 Runs in an environment of its own (`make peers`), Python 3.12 or newer:
 
@@ -9,12 +9,14 @@ Runs in an environment of its own (`make peers`), Python 3.12 or newer:
 - chinchilla 0.2.0, parameters and tokens alone: its default loss, and the two ends of each range
   of starts in its manual, as the five points of the manual take 5 minutes per split.
 
-FORECASTS.json grows by each split, so a stopped command goes on where it was.
+FORECASTS.jsonl grows by each split, so a stopped command goes on where it was. Records of splits
+that SPLITS.json no longer has are dropped.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import itertools
 import json
 import math
@@ -39,7 +41,7 @@ KINDS = {"tokens": "dataset_size", "seen_examples": "dataset_size"}
 
 
 def simple_scaling_laws(split: dict) -> dict[str, list[float]]:
-    """Medians and 90 % ends of a new run, as logarithms."""
+    """Forecast medians and 90 % ends of a new run, as logarithms."""
     import polars
     from simple_scaling_laws import fit
 
@@ -58,10 +60,10 @@ def simple_scaling_laws(split: dict) -> dict[str, list[float]]:
 
 
 def chinchilla(split: dict) -> dict[str, list[float]]:
-    """Losses of its law, as logarithms."""
+    """Forecast losses of its law, as logarithms."""
     from chinchilla import Chinchilla
 
-    os.cpu_count = lambda: 1
+    os.cpu_count = lambda: 1  # `fit` opens a pool of so many, even if not parallel
     with tempfile.TemporaryDirectory() as folder:
         law = Chinchilla(folder, param_grid=STARTS, log_level=50)
         fitted = split["fitted"]
@@ -73,30 +75,53 @@ def chinchilla(split: dict) -> dict[str, list[float]]:
 
 
 def _log(loss: float) -> float:
-    """The logarithm; of a negative loss that of one that is as good as 0."""
+    """Take the logarithm; of a negative loss that of one that is as good as 0."""
     return math.log(max(loss, 1e-9))
 
 
-PEERS = {"simple-scaling-laws": simple_scaling_laws, "chinchilla": chinchilla}
+PACKAGES = {"simple-scaling-laws": simple_scaling_laws, "chinchilla": chinchilla}
+MODULES = ("polars", "simple_scaling_laws", "chinchilla")
+N_WORKERS = 2
+KEYS = ("set", "split", "hash")
+"""What names a split in both files."""
+
+
+def require_packages() -> None:
+    """Exit with a line where a package is missing: otherwise each of its forecasts would fail."""
+    for name in MODULES:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise SystemExit(f"{name} is missing ({error}); run `make peers`") from error
 
 
 def forecast(task: tuple[str, dict]) -> dict:
-    """What a package forecasts of a split, its processor time, or its error."""
-    peer, split = task
+    """Record what a package forecasts of a split and its processor time, or its error."""
+    method, split = task
     warnings.simplefilter("ignore")
     began = time.process_time()
     try:
-        answer = PEERS[peer](split)
+        answer = PACKAGES[method](split)
     except Exception as error:  # whatever a package raises is its answer
         answer = {"error": f"{type(error).__name__}: {error}"[:200]}
     used = time.process_time() - began
-    return {
-        "peer": peer,
-        "part": split["part"],
-        "split": split["split"],
-        "seconds": used,
-        **answer,
-    }
+    return {"method": method, **{key: split[key] for key in KEYS}, "seconds": used, **answer}
+
+
+def keep_records(path: Path, splits: list[dict]) -> set[tuple[str, ...]]:
+    """Rewrite the file with the whole records of these splits, and return what they are of."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    whole = text[: text.rfind("\n") + 1]  # a killed command leaves a part of a line
+    now = {tuple(split[key] for key in KEYS) for split in splits}
+    records = [
+        record
+        for record in map(json.loads, whole.splitlines())
+        if tuple(record.get(key) for key in KEYS) in now
+    ]
+    part = path.with_suffix(".part")
+    part.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    part.replace(path)
+    return {tuple(record[key] for key in ("method", *KEYS)) for record in records}
 
 
 def main() -> None:
@@ -104,22 +129,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("splits", type=Path)
     parser.add_argument("forecasts", type=Path, help="one JSON record per line")
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--only", choices=PEERS)
     given = parser.parse_args()
     os.environ["MPLBACKEND"] = "Agg"
-    given.forecasts.touch()
-    with given.forecasts.open(encoding="utf-8") as lines:
-        done = {tuple(json.loads(line)[k] for k in ("peer", "part", "split")) for line in lines}
+    require_packages()
     splits = json.loads(given.splits.read_text(encoding="utf-8"))
+    done = keep_records(given.forecasts, splits)
     tasks = [
-        (peer, split)
-        for peer, split in itertools.product(PEERS, splits)
-        if (peer != "chinchilla" or split["sizes"] == ["params", "tokens"])
-        and given.only in (None, peer)
-        and (peer, split["part"], split["split"]) not in done
+        (method, split)
+        for method, split in itertools.product(PACKAGES, splits)
+        if (method != "chinchilla" or split["sizes"] == ["params", "tokens"])
+        and (method, *(split[key] for key in KEYS)) not in done
     ]
-    with ProcessPoolExecutor(given.workers) as pool, given.forecasts.open("a") as file:
+    with ProcessPoolExecutor(N_WORKERS) as pool, given.forecasts.open("a") as file:
         for record in pool.map(forecast, tasks):
             file.write(json.dumps(record) + "\n")
             file.flush()

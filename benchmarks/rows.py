@@ -26,7 +26,7 @@ LONG_WARMUP = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One line of the table.
+    """Holds one line of the table.
 
     Attributes:
         part: The data or simulation it is about.
@@ -48,7 +48,7 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """Met or missed, in words."""
+        """Says whether the target is met or missed."""
         return {True: "met", False: "MISSED", None: "no target"}[self.met]
 
 
@@ -61,7 +61,7 @@ def share_row(
     most: float | None = None,
     **more: str,
 ) -> Row:
-    """How large a share of cases is hit, with Wilson's 95 % interval, against targets for it."""
+    """Compare the share of cases that is hit, with Wilson's 95 % interval, with its targets."""
     values = np.fromiter(hits, dtype=float)
     share, targets = float(values.mean()), []
     low, high = proportion_confint(values.sum(), len(values), method="wilson")
@@ -78,7 +78,7 @@ def share_row(
 
 
 def table_path(data: Path, name: str) -> Path:
-    """Where a published table is, or would be.
+    """Say where a published table is, or would be.
 
     One of `FOLDERS` is completed by the other; tables that the project ships are beside this file.
     """
@@ -88,7 +88,7 @@ def table_path(data: Path, name: str) -> Path:
 
 
 def require(data: Path, name: str) -> Path:
-    """The path of a published table.
+    """Give the path of a published table.
 
     Raises:
         FileNotFoundError: It is not there.
@@ -100,19 +100,19 @@ def require(data: Path, name: str) -> Path:
 
 
 def learning_curves(data: Path) -> dict[str, pd.DataFrame]:
-    """Curve → its rows of the 92-curve benchmark, by `seen_examples`."""
+    """Read the 92 curves: curve → its rows by `seen_examples`."""
     table = pd.read_csv(require(data, "alabdulmohsin_bench.csv")).sort_values("seen_examples")
     return {str(name): curve for name, curve in table.groupby("curve_id")}
 
 
 def chinchilla(data: Path) -> pd.DataFrame:
-    """The digitised runs without the five with the fewest tokens per parameter."""
+    """Read the digitised runs without the five with the fewest tokens per parameter."""
     table = pd.read_csv(require(data, "chinchilla_epoch.csv"))
     return table[table["epoch_outlier"] == 0]
 
 
 def gadre_sets(data: Path) -> dict[str, pd.DataFrame]:
-    """Training set → its runs by the loss on C4's validation set, smallest first.
+    """Read Gadre's runs: training set → its runs by C4's validation loss, smallest first.
 
     `long_warmup` marks runs whose warm-up takes at least half of their steps. The largest run's
     batch size is given as 1, which is wrong; at any plausible one its warm-up is short.

@@ -1,11 +1,11 @@
-"""Files from HTTP servers: a cut connection is resumed, what is no data is told in one line."""
+"""Fetches files from HTTP servers: resumes cut connections, and refuses what is no data."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from http.client import HTTPException, HTTPMessage, HTTPResponse
+from http.client import HTTPException, HTTPMessage, HTTPResponse, InvalidURL
 from typing import IO
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
@@ -19,7 +19,7 @@ TIMEOUT = 30.0
 """Seconds without a byte."""
 LONGEST = 600.0
 """Seconds that one request may take."""
-MOST_BYTES = 64 * 2**20
+MAX_BYTES = 64 * 2**20
 """Of one file; the largest published table has 2 MB."""
 CHUNK = 2**16
 BUSY = (
@@ -36,11 +36,11 @@ BAD_RANGE = HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
 
 
 class DownloadError(Exception):
-    """A file or table did not come; the message is one line."""
+    """Says in one line why a file or table did not come."""
 
 
 class CutError(Exception):
-    """A connection ended too early, or the server is busy."""
+    """Says that a connection ended too early, or that the server is busy."""
 
 
 class _OneHost(HTTPRedirectHandler):
@@ -77,7 +77,7 @@ class _Transfer:
 
         Raises:
             CutError: Not all of it came; the next request goes on where the server can.
-            DownloadError: It will not come.
+            DownloadError: It will not come, or the address is none.
         """
         resumption = {"Range": f"bytes={len(self.content)}-", "If-Range": self.version}
         headers = {"User-Agent": "extrap", **(resumption if self.content and self.version else {})}
@@ -93,6 +93,8 @@ class _Transfer:
                 raise CutError(answered) from error
             moved = "; the source moved" if error.code in GONE else ""
             raise DownloadError(f"{answered}{moved}") from error
+        except (ValueError, InvalidURL) as error:
+            raise DownloadError(f"{self.address} is no address: {first_line(error)}") from error
         except URLError as error:
             raise CutError(f"{self.address} cannot be reached: {error.reason}") from error
         except (OSError, HTTPException) as error:
@@ -111,8 +113,8 @@ class _Transfer:
         began = time.monotonic()
         while chunk := answer.read1(CHUNK):
             self.content += chunk
-            if len(self.content) > MOST_BYTES:
-                raise DownloadError(f"{self.address} is larger than {MOST_BYTES} bytes")
+            if len(self.content) > MAX_BYTES:
+                raise DownloadError(f"{self.address} is larger than {MAX_BYTES} bytes")
             if time.monotonic() - began > LONGEST:
                 raise DownloadError(f"{self.address} takes longer than {LONGEST:.0f} s")
         if n_bytes is not None and len(self.content) < n_bytes:
@@ -120,7 +122,7 @@ class _Transfer:
 
 
 def download(address: str) -> bytes:
-    """The file at an HTTP address; a cut connection is resumed.
+    """Fetch the file at an HTTP address; a cut connection is resumed.
 
     Raises:
         DownloadError: It does not come.

@@ -121,6 +121,11 @@ def test_polynomial_of_a_cell_finds_the_minimum_of_a_quadratic():
     surface = optima.fit_cell(cell, 2, 0.1, np.inf)
     assert surface.minimum == pytest.approx([-8.7, 18.2], abs=0.01)  # a step of its grid
     assert surface.excess(np.array([-7.7, 18.2])) == pytest.approx(0.004, abs=1e-5)
+    edge = surface.start[0] + surface.highest[0]  # of its grid: beyond it nothing is known
+    assert surface.excess(np.array([-3.0, 18.2])) == pytest.approx(
+        0.004 * (edge + 8.7) ** 2, abs=1e-5
+    )
+    assert surface.excess(surface.minimum) == 0
 
 
 KINDS = [kind for group in GROUPS.values() for kind in group if "tpe" not in kind]

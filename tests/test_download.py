@@ -181,7 +181,7 @@ def test_another_table_of_this_name_is_replaced(tmp_path):
     (mirror / CHINCHILLA).write_bytes(OF_CHINCHILLA)
     (folder / CHINCHILLA).write_bytes(LARGE)
     source = source_of(OF_CHINCHILLA)
-    assert provided(source, folder, mirror=str(mirror)) == "fetched, 3 rows"
+    assert provided(source, folder, mirror=str(mirror)) == "replaced, 3 rows"
     assert (folder / CHINCHILLA).read_bytes() == OF_CHINCHILLA
 
 
@@ -194,6 +194,21 @@ def test_checksum_is_of_numbers_not_of_how_they_are_written():
         download.check(
             source, b"".join(OF_CHINCHILLA.splitlines(keepends=True)[i] for i in (0, 2, 1, 3))
         )
+
+
+def test_lines_that_cannot_be_read_are_counted():
+    source, spoiled = source_of(OF_CHINCHILLA), OF_CHINCHILLA + b"a,1,2,3,4,0,5\n" * 2
+    with pytest.raises(transfer.DownloadError, match="2 unreadable lines instead of 0"):
+        download.check(source, spoiled)
+    download.check(replace(source, unreadable_lines=2), spoiled)
+    with pytest.raises(transfer.DownloadError, match="0 unreadable lines instead of 2"):
+        download.check(replace(source, unreadable_lines=2), OF_CHINCHILLA)
+
+
+def test_tables_at_hand_that_differ_are_named_in_a_line_each(tmp_path):
+    (tmp_path / CHINCHILLA).write_bytes(OF_CHINCHILLA)
+    (line,) = download.differing(tmp_path)  # what ships is as it should be
+    assert line.startswith(f"{tmp_path / CHINCHILLA} is not the table of sources.toml: SHA-256 ")
 
 
 # transfers
@@ -294,11 +309,18 @@ def test_web_page_is_no_table(site, tmp_path):
 
 def test_file_that_is_too_large_or_too_slow(site, tmp_path, monkeypatch):
     site.files = {CHINCHILLA: LARGE}
-    monkeypatch.setattr(transfer, "MOST_BYTES", 1000)
+    monkeypatch.setattr(transfer, "MAX_BYTES", 1000)
     assert "larger than 1000" in refusal(source_of(LARGE), tmp_path, mirror=site.address)
     monkeypatch.undo()
     monkeypatch.setattr(transfer, "LONGEST", -1.0)
     assert "takes longer" in refusal(source_of(LARGE), tmp_path, mirror=site.address)
+
+
+@pytest.mark.parametrize("host", ["[::1", "127.0.0.1:port", "127.0.0.1/é", "127.0.0.1/a b"])
+def test_what_is_no_address_is_refused_at_once(host, tmp_path, monkeypatch):
+    monkeypatch.setattr(transfer, "WAITS", (1000.0,))
+    line = refusal(source_of(OF_CHINCHILLA), tmp_path, mirror=f"http://{host}")
+    assert "is no address" in line
 
 
 def test_no_server(site, tmp_path):
@@ -359,6 +381,16 @@ def test_command_says_what_came_and_what_the_backtest_lacks(site, tmp_path, caps
     assert first.startswith("chinchilla_epoch.csv: FAILED: ")
     assert "  chinchilla: no chinchilla_epoch.csv" in lacking
     assert "alabdulmohsin_bench_m1_m4.csv" not in "".join(lacking)  # it ships
+
+
+def test_command_says_where_tables_come_from_only_if_some_were_left_out(tmp_path, capsys):
+    name = next(s.name for s in SOURCES.values() if not s.files and not s.is_shipped)
+    arguments = ["--only", name, "--folder", str(tmp_path)]
+    assert download.main(arguments) == 0
+    assert "come from a --mirror" in capsys.readouterr().out
+    (tmp_path / name).write_bytes(LARGE)
+    assert download.main(arguments) == 1
+    assert "come from a --mirror" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("wrong", [["--only", "nothing"], ["--mirror", "ftp://a.invalid"]])

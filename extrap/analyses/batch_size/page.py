@@ -361,19 +361,19 @@ def _extremes_answer(tasks: Tasks) -> Answer | None:
         for group in finding.critical.groups:
             if group.b_crit.value is not None:
                 groups.setdefault(tuple(group.by.items()), []).append((task, group))
-    shared = [own for own in groups.values() if len(own) == len(tasks)]
+    shared = [of_tasks for of_tasks in groups.values() if len(of_tasks) == len(tasks)]
     if not shared:
         return None
-    own = max(shared, key=lambda of_tasks: _sort_key(of_tasks[0][1]))
-    own = sorted(own, key=lambda of_task: of_task[1].b_crit.value or 0.0)
-    level, (first, *_, last) = tasks[0][1].critical.level, own
+    leading = max(shared, key=lambda of_tasks: _sort_key(of_tasks[0][1]))
+    ordered = sorted(leading, key=lambda of_task: of_task[1].b_crit.value or 0.0)
+    level, (first, *_, last) = tasks[0][1].critical.level, ordered
     smallest, largest = (
         f"{batch_estimate(group.b_crit, level)} for {task}" for task, group in (first, last)
     )
     flags = [flag for _, group in (first, last) for flag in group.flags]
     return Answer(
         text=f"At {label(first[1].by)} the critical batch is smallest, {smallest}, and largest, "
-        f"{largest}, of {len(own)} tasks.",
+        f"{largest}, of {len(ordered)} tasks.",
         confidence=confidence(flags, MEANINGS, grave=GRAVE, otherwise="Confidence: high."),
         color="good",
     )

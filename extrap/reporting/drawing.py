@@ -42,6 +42,8 @@ CHART_WIDTH, CHART_HEIGHT = 460, 330
 """Size of a chart in pixels."""
 ROW_HEIGHT = 26
 """Pixels of a row of a `RowsChart`."""
+LEGEND_ROWS, LEGEND_ROW = 4, 14
+"""Rows of names above a chart of the usual size, and pixels that each further one adds."""
 INTERVAL_REACH_SHARE = 0.6
 """Share of the values' span by which intervals may widen an axis; what is beyond is cut off."""
 AXIS_LABEL, LABEL, LEGEND = 50, 30, 64
@@ -114,6 +116,10 @@ def chart_svg(chart: Chart, *, key: str) -> str:
     height = CHART_HEIGHT
     if isinstance(chart, RowsChart):
         height = min(max(96 + ROW_HEIGHT * len(chart.rows), 150), 900)
+    elif isinstance(chart, XYChart):
+        labels = [_short(series.label) for series in chart.series if series.label]
+        n_rows = math.ceil(len(labels) / _legend_columns(labels))
+        height += LEGEND_ROW * max(n_rows - LEGEND_ROWS, 0)
 
     def inline(tag: re.Match[str]) -> str:
         text = _UNUSED_MARKUP.sub("", tag[0])
@@ -269,9 +275,14 @@ def _add_legend(ax: Axes, named: Sequence[Series]) -> None:
         )
         for series in named
     ]
-    width = 6 + max(map(len, labels), default=0)
     style: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "frameon": False}
-    ax.legend(handles, labels, ncols=max(1, min(len(named), LEGEND // width)), **style)
+    ax.legend(handles, labels, ncols=_legend_columns(labels), **style)
+
+
+def _legend_columns(labels: Sequence[str]) -> int:
+    """How many columns of names fit above a chart."""
+    width = 6 + max(map(len, labels), default=0)
+    return max(1, min(len(labels), LEGEND // width))
 
 
 def _reach(

@@ -1,6 +1,7 @@
 """Charts: what is drawn is what the records hold."""
 
 import math
+import re
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -12,7 +13,7 @@ from matplotlib.figure import Figure
 
 from extrap.records import Interval
 from extrap.reporting.charts import BAND, Axis, HeatChart, Row, RowsChart, Series, XYChart
-from extrap.reporting.drawing import COLOURS, chart_svg, draw_chart
+from extrap.reporting.drawing import CHART_HEIGHT, COLOURS, chart_svg, draw_chart
 
 from ..conftest import DRAW
 from .hostile import PAYLOADS
@@ -84,6 +85,21 @@ def test_a_drawing_has_every_mark():
     assert [text.get_text() for text in ax.texts] == ["\u00a0not known"]
     ax, *_ = drawn(HEAT)
     assert ax.collections[0].get_array().count() == 5  # the empty cell is left out
+
+
+def test_many_names_leave_a_chart_its_height():
+    """17 long names stand in 17 rows, above as much room as that of four."""
+
+    def drawn_height(n):
+        series = tuple(
+            Series(x=(1.0, 2.0), y=(1.0, 2.0), label=f"digits-labels-wrong-{i}, width 64")
+            for i in range(n)
+        )
+        svg = chart_svg(replace(XY, series=series), key="k")
+        return int(re.search(r'viewBox="0 0 \d+ (\d+)"', svg)[1])
+
+    assert drawn_height(2) == drawn_height(4) == CHART_HEIGHT
+    assert drawn_height(17) >= CHART_HEIGHT + 13 * 13
 
 
 def test_marks_over_cells_lie_in_their_cell():

@@ -397,13 +397,14 @@ def _agreement_answer(tasks: Tasks, agreed: Agreement) -> Answer:
         for batch, where in groups
         if batch.value
     ]
+    n_tasks, decades = sum(not f.noise.empty for _, f in tasks), format_decimals(agreed.decades, 1)
     is_sure = agreed.n_pairs >= LEAST_PAIRS and agreed.decades >= LEAST_DECADES
     return Answer(
         text=f"The mean noise scale {'predicts' if predicts else 'does not predict'} the "
         f"critical batch: {_agreement_words(agreed)} Critical batches range from "
         f"{min(estimates)[1]} to {max(estimates)[1]}.",
         confidence=f"Confidence: {'high' if is_sure else 'medium'}; {agreed.n_pairs} pairs of "
-        f"{len(tasks)} tasks span {format_decimals(agreed.decades, 1)} decades.",
+        f"{n_tasks} tasks span {decades} decades.",
         color="good" if predicts else "warn",
     )
 

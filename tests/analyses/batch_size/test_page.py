@@ -93,6 +93,9 @@ def test_noise_predicts_the_critical_batch_of_two_tasks(two_tasks):
     pairs = pd.concat([found.noise for found in two_tasks[1]])
     ratios = pairs["b_crit"] / pairs["noise_scale"]
     assert (n_inside, n_pairs, factor, answer.color) == (4, 4, 10, "good")
+    assert "4 pairs of 2 tasks" in answer.confidence
+    without = replace(two_tasks[1][0], noise=pd.DataFrame())
+    assert "of 2 tasks" in batches_answer([*two_tasks[1], without]).confidence
     assert worst == pytest.approx(ratios.max(), rel=0.03)
     assert ratio == pytest.approx(float(ratios.prod() ** 0.25), rel=0.05)
     apart = [

@@ -124,7 +124,7 @@ def on_common_splits(scores: pd.DataFrame, method: str, column: str) -> list[pd.
 def compare(scores: pd.DataFrame, method: str, column: str) -> Comparison | None:
     """Compare a method with extrap; None where too few clusters have both."""
     pair = on_common_splits(scores, method, column)
-    means = np.column_stack([cluster_means(own, column) for own in pair])
+    means = np.column_stack([cluster_means(own, column).astype(float) for own in pair])
     if len(means) < LEAST_CLUSTERS:
         return None
     difference = difference_of(means, COLUMNS[column].loss_of)

@@ -33,6 +33,13 @@ def made_up(errors=ERRORS, **columns):
     return against_sets._named(scores, **columns)
 
 
+def test_columns_of_objects_are_numbers_too():
+    """As of frames that are put together from some with and some without a figure."""
+    scores = made_up().astype({"error": object})
+    assert against.compare(scores, "worse", "error").verdict == against.OURS_BETTER
+    assert len(against.table_of(against.SplitSet("made up", "", scores)).rows) == 4
+
+
 def test_paired_differences_decide_who_is_better():
     scores = made_up()
     verdicts = {m: against.compare(scores, m, "error").verdict for m in ERRORS if m != "extrap"}

@@ -9,7 +9,7 @@ width 16, two seeds each. `installed_workload.py` says where the texts come from
 Registered in `registered.md`, with the rules of all figures and what would speak against us;
 `python -m benchmarks.evidence_replications` computes them from `replications.csv`.
 
-Cost: 1,500 runs, 22 minutes on two cores; it resumes where it was stopped.
+Cost: 1,500 runs, 19 minutes on two cores; it resumes where it was stopped.
 Reduced: `metz.py`, which is a single one.
 
 Paper: Luke Metz 2022, "On the difficulty of extrapolation with NN scaling".

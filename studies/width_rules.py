@@ -7,7 +7,7 @@ at .75 and 1.5 octaves to either side of it, and at the rate that was best at th
 This is the reduced form: one seed, less data, two rates beside the recommended one.
 `width_rules_full.py` is the one that `registered.md` registers.
 
-Cost: 84 runs and 16 larger ones, two minutes on two cores.
+Cost: 84 runs and 16 larger ones, one minute on two cores.
 
 Papers: Yang, Hu et al. 2022, arXiv 2203.03466; Li et al. 2025, Step Law, arXiv 2503.04715.
 """

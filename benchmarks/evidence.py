@@ -23,6 +23,7 @@ from scipy.interpolate import PchipInterpolator
 
 import extrap
 from benchmarks.rows import Row, share_row
+from extrap.analyses.sweep.study import smallest_optimum
 from extrap.files import import_source
 from extrap.fitting.means import paired_mean
 from extrap.records import RECOMMENDED, Interval, Measure, StudySpec, Verdict
@@ -77,7 +78,7 @@ class Arm:
     def kept_rate(self) -> float | None:
         """The rate that is best at the smallest size, as larger runs were given it."""
         rates = self.larger.loc[self.larger["kept"].astype(bool), RATE]
-        return float(rates.iloc[0]) if len(rates) else smallest_best(self.forecast)
+        return float(rates.iloc[0]) if len(rates) else smallest_optimum(self.forecast).get(RATE)
 
     def targets(self) -> list[dict[str, float]]:
         """The sizes of which there are larger runs."""
@@ -123,13 +124,6 @@ def arms_of(kind: Kind, path: Path, sealed: pd.DataFrame) -> list[Arm]:
     return arms
 
 
-def smallest_best(made: extrap.Forecast) -> float | None:
-    """The best rate of the smallest size at which it is bracketed, else of the smallest one."""
-    finished = [optimum for optimum in made.optima if optimum.loss is not None]
-    first = next((optimum for optimum in finished if optimum.bracketed), finished[0])
-    return first.tuned[RATE].value
-
-
 def judged(
     frame: pd.DataFrame,
     verdicts: Sequence[Verdict],
@@ -137,7 +131,7 @@ def judged(
     columns: Sequence[str],
 ) -> pd.DataFrame:
     """Larger runs with what was forecast and what was said of them."""
-    rows, first = [], smallest_best(made)
+    rows, first = [], smallest_optimum(made).get(RATE)
     for run, verdict in zip(frame.to_dict("records"), verdicts, strict=True):
         point = made.at(**{column: run[column] for column in columns})
         rows.append(

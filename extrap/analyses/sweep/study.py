@@ -218,7 +218,7 @@ def _target_values(
     best = {n: v for n, v in forecast.at(**target.size).recommended.items() if v is not None}
     settings = [best, *({n: v * factor for n, v in best.items()} for factor in target.factors)]
     if target.fixed:
-        settings.append(_smallest_optimum(forecast))
+        settings.append(smallest_optimum(forecast))
     # any of its values does where a column does not matter
     flat = forecast.runs.to_frame().iloc[0]
     recommended, *planned = [
@@ -303,8 +303,8 @@ def _unknown_values(point: Point) -> list[str]:
     return [name for name, estimate in point.tuned.items() if estimate.value is None]
 
 
-def _smallest_optimum(forecast: Forecast) -> dict[str, float]:
-    """Of the smallest size whose optimum is bracketed, else of the smallest with a loss."""
+def smallest_optimum(forecast: Forecast) -> dict[str, float]:
+    """Best values of the smallest size whose optimum is bracketed, else of one with a loss."""
     finished = [optimum for optimum in forecast.optima if optimum.loss is not None]
     first = next((optimum for optimum in finished if optimum.bracketed), finished[0])
     return {n: e.value for n, e in first.tuned.items() if e.value is not None}
